@@ -1,0 +1,83 @@
+"""The command line: one file per verb, listed here; the only place that prints, asks or exits.
+
+A verb is a module with `declare(parser)` and `run(args) -> exit code`. It is imported only when it is
+used, so that `stoker --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from stoker import __version__
+from stoker.errors import StokerError, UsageError
+
+VERBS: dict[str, str] = {
+    "run": "run a training under watch, then say where its time went",
+    "why": "read a recorded run again",
+    "classify": "judge the logs you already have",
+    "runs": "list recorded runs, or prune them",
+    "doctor": "what can be measured on this machine, what not, and why",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with our errors in place of its own exit."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UsageError(message, hint=f"{self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except StokerError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # `stoker why | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments and arguments[0] in ("--version", "-V"):
+        print(f"stoker {__version__}")
+        return 0
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0 if arguments else 2
+    verb, rest = arguments[0], arguments[1:]
+    if verb not in VERBS:
+        raise UsageError(
+            f"there is no command called {verb!r}",
+            seen=f"known: {', '.join(VERBS)}",
+            hint=f"to run a training: stoker run -- {verb} …",
+        )
+    module = importlib.import_module(f"stoker.commands.{verb}")
+    parser = _Parser(prog=f"stoker {verb}", description=VERBS[verb])
+    module.declare(parser)
+    own, command = _split_at_dashes(rest)
+    args = parser.parse_args(own)
+    args.command = command
+    return int(module.run(args))
+
+
+def _split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """What follows the first `--` belongs to the user and is not looked at."""
+    if "--" not in arguments:
+        return arguments, None
+    cut = arguments.index("--")
+    return arguments[:cut], arguments[cut + 1 :]
+
+
+def _overview() -> str:
+    lines = ["usage: stoker COMMAND [options]", "", "Why is the GPU idle? Commands:"]
+    lines += [f"  {verb:<10} {summary}" for verb, summary in VERBS.items()]
+    lines += ["", "start with:  stoker run -- python train.py", "more:        stoker COMMAND --help"]
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Other tools' files, read into our model: one reader per format."""

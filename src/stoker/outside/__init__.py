@@ -1,0 +1,1 @@
+"""What watches a run from outside the trained process."""

@@ -1,0 +1,74 @@
+"""What a page is made of, before anybody knows whether it becomes text or Markdown.
+
+A verb's report builds a `Page` from plain data; the renderers (`text`, `markdown`) know these blocks and
+nothing else. Strings in a page may come from command lines, paths and logs: the renderers escape them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The answer, in words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Label and value, one per line."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    label: str
+    pct: float
+    note: str = ""
+    waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Shares of one whole; the renderer draws them to a common scale of 100 %."""
+
+    heading: str
+    rows: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = field(default_factory=frozenset)
+    """Columns of numbers, set flush right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Bullet points: findings, actions, what could not be measured."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommand:
+    """The last line printed."""
+
+    command: str
+    why: str = ""
+
+
+Block = Sentence | Facts | Bars | Table | Notes | NextCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    status: str
+    blocks: tuple[Block, ...]

@@ -1,0 +1,136 @@
+"""A page as text of 80 columns; colour only on a terminal that wants it."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from stoker.report.escape import printable
+from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
+
+WIDTH = 80
+_BAR_WIDTH = 30
+_FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
+
+
+def show(page: Page, stream: TextIO) -> None:
+    console = Console(file=stream, width=WIDTH, highlight=False, soft_wrap=True, legacy_windows=False)
+    for line in render(page):
+        console.print(line)
+
+
+def plain(page: Page) -> str:
+    return "\n".join(line.plain.rstrip() for line in render(page)) + "\n"
+
+
+def render(page: Page) -> list[Text]:
+    lines = _title(page)
+    for block in page.blocks:
+        drawn = _draw(block)
+        if drawn:
+            lines += [Text(""), *drawn]
+    return lines
+
+
+def _title(page: Page) -> list[Text]:
+    status = printable(page.status)
+    room = WIDTH - len(status) - 2
+    title = printable(page.title)
+    shown = title if len(title) <= room else title[: room - 1] + "…"
+    return [Text(f"{shown:<{WIDTH - len(status)}}{status}", style="bold")]
+
+
+def _draw(block: Block) -> list[Text]:
+    match block:
+        case Sentence(text):
+            return [Text(line, style="bold") for line in _wrap(text, 0)]
+        case Facts(rows):
+            return _facts(rows)
+        case Bars():
+            return _bars(block)
+        case Table():
+            return _table(block)
+        case Notes(heading, notes):
+            return _notes(heading, notes)
+        case NextCommand(command, why):
+            tail = f"   {printable(why)}" if why else ""
+            return [Text.assemble(("next: ", "dim"), (printable(command), "cyan"), (tail, "dim"))]
+
+
+def _wrap(text: str, indent: int, first: str = "") -> list[str]:
+    return textwrap.wrap(
+        printable(text),
+        WIDTH,
+        initial_indent=first or " " * indent,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+    ) or [""]
+
+
+def _facts(rows: tuple[tuple[str, str], ...]) -> list[Text]:
+    width = max((len(label) for label, _ in rows), default=0) + 2
+    lines = []
+    for label, value in rows:
+        for line in _wrap(value, width, f"{printable(label):<{width}}"):
+            text = Text(line)
+            text.stylize("dim", 0, width)
+            lines.append(text)
+    return lines
+
+
+def _bars(block: Bars) -> list[Text]:
+    label_width = max((len(row.label) for row in block.rows), default=0) + 2
+    lines = [Text(printable(block.heading), style="underline")]
+    for row in block.rows:
+        text = Text(f"  {printable(row.label):<{label_width}}")
+        text.append(f"{bar(row.pct):<{_BAR_WIDTH}}", style="yellow" if row.waiting else "green")
+        text.append(f" {row.pct:5.1f} %")
+        room = WIDTH - len(text.plain) - 2
+        if row.note and room > 4:
+            note = printable(row.note)
+            text.append("  " + (note if len(note) <= room else note[: room - 1] + "…"), style="dim")
+        lines.append(text)
+    return lines
+
+
+def bar(pct: float) -> str:
+    eighths = round(max(0.0, min(pct, 100.0)) / 100 * _BAR_WIDTH * 8)
+    whole, part = divmod(eighths, 8)
+    return _FULL * whole + (_PARTS[part] if part else "")
+
+
+def _table(block: Table) -> list[Text]:
+    cells = [[printable(cell) for cell in row] for row in block.rows]
+    widths = _column_widths([list(block.columns), *cells])
+    lines = [Text(printable(block.heading), style="underline")] if block.heading else []
+    if any(block.columns):
+        lines.append(Text(_row(list(block.columns), widths, block.right), style="dim"))
+    return lines + [Text(_row(row, widths, block.right)) for row in cells]
+
+
+def _column_widths(rows: list[list[str]]) -> list[int]:
+    """Natural widths; where they do not fit the page, the widest column gives way."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    while sum(widths) + 2 * len(widths) > WIDTH and max(widths) > 8:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _row(row: list[str], widths: list[int], right: frozenset[int]) -> str:
+    cells = []
+    for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        fitted = cell if len(cell) <= width else cell[: width - 1] + "…"
+        cells.append(f"{fitted:>{width}}" if index in right else f"{fitted:<{width}}")
+    return ("  " + "  ".join(cells)).rstrip()
+
+
+def _notes(heading: str, notes: tuple[str, ...]) -> list[Text]:
+    if not notes:
+        return []
+    lines = [Text(printable(heading), style="underline")] if heading else []
+    for note in notes:
+        lines += [Text(line) for line in _wrap(note, 4, "  - ")]
+    return lines

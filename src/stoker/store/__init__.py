@@ -1,0 +1,1 @@
+"""Run folders: written append-only, readable at any moment."""
