@@ -1,0 +1,87 @@
+"""The iteration: the shortest cycle of optimizer steps and env steps that covers the training.
+
+It is found in the order of events, so SAC, PPO, a GAN or plain supervised training need no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Event = int | str
+Run = tuple[Event, int]
+
+COVER_MIN = 0.95
+PERIOD_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    optimizer_steps: dict[int, float]
+    env_calls: float
+    exact: bool
+    """Every cycle is the same; else the counts are means of cycles of one shape."""
+    cover_frac: float
+
+
+def find_iteration(sequence: Sequence[Run]) -> Iteration | None:
+    """None where no cycle covers enough, or too little was seen."""
+    runs = _without_lead(sequence)
+    total = sum(count for _, count in runs)
+    if not total:
+        return None
+    single = _single(runs, total)
+    if single is not None:
+        return single
+    for exact in (True, False):
+        for period in range(2, min(PERIOD_MAX, len(runs) // 2) + 1):
+            cover = _cover(runs, period, total, exact)
+            if cover >= COVER_MIN:
+                return _mean_cycle(runs, period, exact, cover)
+    return None
+
+
+def _without_lead(sequence: Sequence[Run]) -> list[Run]:
+    """Env steps before the first update fill a buffer; they belong to no iteration. Nor do the updates in
+    what is left of the run that was still growing."""
+    runs = list(sequence)
+    if runs and runs[0][0] == "e" and len(runs) > 3:
+        runs = runs[1:]
+    return runs
+
+
+def _single(runs: list[Run], total: int) -> Iteration | None:
+    counts: dict[Event, int] = {}
+    for event, count in runs:
+        counts[event] = counts.get(event, 0) + count
+    event, most = max(counts.items(), key=lambda item: item[1])
+    if most / total < COVER_MIN or (len(runs) >= 4 and len(counts) > 1):
+        return None
+    steps: dict[int, float] = {} if isinstance(event, str) else {event: 1.0}
+    return Iteration(steps, 1.0 if event == "e" else 0.0, True, most / total)
+
+
+def _cover(runs: list[Run], period: int, total: int, exact: bool) -> float:
+    """Share of events in runs that equal the run one period before (the first period counts as it stands)."""
+    matched = sum(count for _, count in runs[:period])
+    for index in range(period, len(runs)):
+        event, count = runs[index]
+        before, count_before = runs[index - period]
+        if event == before and (not exact or count == count_before):
+            matched += count
+    return matched / total
+
+
+def _mean_cycle(runs: list[Run], period: int, exact: bool, cover: float) -> Iteration:
+    cycles = len(runs) // period
+    steps: dict[int, float] = {}
+    env_calls = 0.0
+    for event, count in runs[: cycles * period]:
+        if isinstance(event, str):
+            env_calls += count / cycles
+        else:
+            steps[event] = steps.get(event, 0.0) + count / cycles
+    if exact:
+        steps = {event: float(round(count)) for event, count in steps.items()}
+        env_calls = float(round(env_calls))
+    return Iteration(steps, env_calls, exact, cover)

@@ -1,0 +1,178 @@
+"""A run in figures: what the page, the JSON and later the causes are made from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from stoker.diagnose.iteration import Iteration, find_iteration
+from stoker.diagnose.loading import LoaderView, loader_views
+from stoker.diagnose.places import LineShare, line_shares, pct
+from stoker.diagnose.window import Window, stage_seconds, training_window
+from stoker.model.record import COMPUTE, PHASES, ProcessRecord
+from stoker.model.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    ticks_per_s: float | None
+    samples_per_s: float | None
+    env_steps_per_s: float | None
+    updates_per_env_step: float | None
+    backwards_per_tick: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """One training process."""
+
+    record: ProcessRecord
+    window: Window
+    stages_s: dict[str, float]
+    phase_pct: dict[str, float]
+    acting_pct: float
+    """Of the window; part of `infer`."""
+    throughput: Throughput
+    iteration: Iteration | None
+    lines: list[LineShare]
+    loaders: list[LoaderView]
+
+    @property
+    def compute_pct(self) -> float:
+        return sum(self.phase_pct[name] for name in COMPUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long the whole training would take, and where that is known from."""
+
+    seconds: float
+    total: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    run: Run
+    trainers: list[Trainer]
+    length: Length | None
+
+    @property
+    def main(self) -> Trainer | None:
+        return self.trainers[0] if self.trainers else None
+
+
+def summarise(run: Run) -> Summary:
+    trainers = [trainer(record) for record in run.trainers]
+    return Summary(run, trainers, _length(run, trainers[0]) if trainers else None)
+
+
+def trainer(record: ProcessRecord) -> Trainer:
+    window = training_window(record)
+    return Trainer(
+        record=record,
+        window=window,
+        stages_s=stage_seconds(record, window),
+        phase_pct={name: pct(window.content, name) for name in PHASES},
+        acting_pct=_acting_pct(record, window),
+        throughput=_throughput(window),
+        iteration=find_iteration(record.sequence),
+        lines=line_shares(record, window.content),
+        loaders=loader_views(record),
+    )
+
+
+def _acting_pct(record: ProcessRecord, window: Window) -> float:
+    """Known for the whole life; the share within `infer` is taken over to the window."""
+    last = record.seconds[-1] if record.seconds else None
+    infer_s = last.sums.phase("infer") if last else 0.0
+    if last is None or infer_s <= 0:
+        return 0.0
+    return pct(window.content, "infer") * min(1.0, last.acting_s / infer_s)
+
+
+def _throughput(window: Window) -> Throughput:
+    content, seconds = window.content, window.seconds
+
+    def rate(count: int) -> float | None:
+        return count / seconds if count and seconds > 0 else None
+
+    ratio = content.ticks / content.env_steps if content.env_steps and content.ticks else None
+    accumulated = content.backwards / content.ticks if content.ticks and content.backwards else None
+    return Throughput(rate(content.ticks), rate(content.samples), rate(content.env_steps), ratio, accumulated)
+
+
+_TOTAL = re.compile(r"^\s*([\d_]+(?:\.\d+)?(?:e\d+)?)\s*(ticks|steps|samples|env_steps|epochs)?\s*$", re.I)
+_FLAGS = {
+    "total-timesteps": "env_steps",
+    "max-steps": "ticks",
+    "max-iters": "ticks",
+    "epochs": "epochs",
+    "max-epochs": "epochs",
+    "num-epochs": "epochs",
+}
+
+
+def parse_total(text: str) -> tuple[float, str] | None:
+    """`100000 ticks`, `5e6 env_steps`, `90 epochs`; a bare number counts ticks."""
+    match = _TOTAL.match(text)
+    if not match:
+        return None
+    unit = (match[2] or "ticks").lower()
+    return float(match[1].replace("_", "")), "ticks" if unit == "steps" else unit
+
+
+def _length(run: Run, main: Trainer) -> Length | None:
+    if run.info.total:
+        given = parse_total(run.info.total)
+        return _time_for(*given, main, "--total") if given else None
+    for flag, value in _flags(run.info.command):
+        unit = _FLAGS.get(flag)
+        if unit:
+            found = _time_for(value, unit, main, f"--{flag} in the command")
+            if found is not None:
+                return found
+    return None
+
+
+def _time_for(total: float, unit: str, main: Trainer, source: str) -> Length | None:
+    """Training time only, at the speed of the window, plus the share that evaluation and saving took."""
+    if unit == "epochs":
+        lengths = [view.loader.length for view in main.loaders if view.loader.length]
+        if not lengths or not main.window.content.ticks:
+            return None
+        per_tick = main.throughput.backwards_per_tick or 1.0
+        count, rate = total * lengths[0] / per_tick, main.throughput.ticks_per_s
+    else:
+        rates = {
+            "ticks": main.throughput.ticks_per_s,
+            "samples": main.throughput.samples_per_s,
+            "env_steps": main.throughput.env_steps_per_s,
+        }
+        count, rate = total, rates.get(unit)
+    if not rate:
+        return None
+    return Length(count / rate * _overhead(main), total, unit, source)
+
+
+def _overhead(main: Trainer) -> float:
+    """Wall time per second of training, once started: evaluation and saving come on top."""
+    train = main.stages_s.get("train", 0.0)
+    extra = main.stages_s.get("eval", 0.0) + main.stages_s.get("save", 0.0)
+    return 1.0 + extra / train if train > 0 else 1.0
+
+
+def _flags(command: tuple[str, ...]) -> list[tuple[str, float]]:
+    found = []
+    for index, part in enumerate(command):
+        if not part.startswith("--"):
+            continue
+        name, _, value = part[2:].partition("=")
+        if not value and index + 1 < len(command):
+            value = command[index + 1]
+        try:
+            found.append((name.replace("_", "-").lower(), float(value.replace("_", ""))))
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,294 @@
+"""One agent per process: owns the recorder, the hooks, the pulse and the files; survives forks.
+
+`start` is called once, just before torch or an environment library is imported. Nothing is opened and no
+thread is started until the first hook is called: a process that merely imports torch leaves no trace.
+"""
+
+import atexit
+import os
+import sys
+import threading
+import time
+
+from . import hooks, imports, wire
+from .failure import describe
+from .imports import find_spec
+from .places import Places
+from .pulse import LINES_S, Pulse
+from .recorder import Recorder, process_start_s
+from .writer import Writer
+
+__all__ = ["Agent", "find_spec", "report_failure", "start"]
+
+agent = None
+
+WORKER_S = 10.0
+
+
+def start():
+    global agent
+    if agent is None and os.environ.get("STOKER_FOLDER"):
+        agent = Agent(os.environ["STOKER_FOLDER"])
+        agent.install()
+
+
+def report_failure(error):
+    if agent is not None:
+        agent.failed(error)
+
+
+class Agent:
+    def __init__(self, folder):
+        self.folder = folder
+        self.recorder = Recorder(self.begin)
+        self.hooks = []
+        self._fresh()
+
+    def _fresh(self):
+        """What a new process needs anew; also the child of a fork."""
+        self.writer = Writer(self.folder)
+        self.places = Places()
+        self.pulse = Pulse(self.recorder, self.places, self.flush)
+        self.worker = None
+        self.worker_process = False
+        self.loaders = {}
+        self.syncs = {}
+        self.rank = None
+        self.born = time.perf_counter()
+        self.began = False
+        self.sequence_written = 0
+        self.optimizers_written = 0
+        self.marks_written = 0
+        self.hooks_written = set()
+        self.last_lines = 0.0
+        self.median_s = None
+
+    def install(self):
+        self.hooks = [kind(self) for kind in hooks.HOOKS]
+        for hook in self.hooks:
+            for module in hook.modules:
+                imports.after_import(module, hook.install_in)
+        os.register_at_fork(after_in_child=self.forked)
+        atexit.register(self.end)
+
+    def forked(self):
+        self.recorder.reset()
+        self._fresh()
+
+    # -- life of the record ----------------------------------------------------------------------------
+
+    def begin(self):
+        """First event in this process: open the files, start the pulse."""
+        if self.began:
+            return
+        self.began = True
+        try:
+            if not self.worker_process:
+                self.writer.open(self._header())
+            if not sys.is_finalizing():
+                self.pulse.start()
+        except Exception as error:  # the folder may be gone or unwritable; the training is not ours to stop
+            self.pulse.error = repr(error)
+
+    def _header(self):
+        torch = sys.modules.get("torch")
+        return {
+            "schema": wire.SCHEMA,
+            "pid": os.getpid(),
+            "ppid": os.getppid(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "torch": getattr(torch, "__version__", None),
+            "phases": wire.PHASES,
+            "t": time.perf_counter(),
+            "wall": time.time(),
+            "process_start": process_start_s(),
+            "agent_start": self.born,
+            "argv": [str(part)[:500] for part in getattr(sys, "argv", [])][:50],
+            "switch_interval_s": sys.getswitchinterval(),
+        }
+
+    def end(self):
+        """The interpreter is going down in good order."""
+        if not self.began:
+            return
+        self.pulse.stopping = True
+        if self.pulse.lock.acquire(timeout=2.0):
+            try:
+                self.recorder.training_ended()
+                self.flush(last=True)
+                error = getattr(sys, "last_value", None)
+                if error is not None:
+                    self.writer.row(wire.FAILURE, describe(error, self.places))
+                self.writer.row(wire.END, {"t": time.perf_counter()})
+                self.writer.close()
+            except Exception as error:
+                self.pulse.error = repr(error)
+            finally:
+                self.pulse.lock.release()
+
+    def failed(self, error):
+        """An uncaught exception in a process that recorded nothing else."""
+        if not self.began:
+            self.began = True
+            self.writer.open(self._header())
+            self.writer.row(wire.FAILURE, describe(error, self.places))
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def flush(self, last=False):
+        recorder, writer = self.recorder, self.writer
+        now = time.perf_counter()
+        if self.worker_process:
+            self._flush_worker(now, last)
+            return
+        rows, recorder.tick_rows = recorder.tick_rows, []
+        self._median(rows)
+        writer.tick_rows(rows, self.born, self.median_s)
+        self._second(recorder.snapshot(now), rows)
+        self._marks()
+        self._optimizers()
+        self._loaders()
+        self._hooks()
+        self._rank()
+        if last or now - self.last_lines >= LINES_S:
+            self.last_lines = now
+            self._lines()
+            self._sequence()
+        writer.report_lost()
+        recorder.want_shape = True
+
+    def _second(self, snapshot, rows):
+        recorder = self.recorder
+        durations = [after.time - before.time for _, before, after in rows]
+        self.writer.row(
+            wire.SECOND,
+            {
+                **_sums(snapshot),
+                "stage": recorder.stage,
+                "n": recorder.counts,
+                "acting_s": round(recorder.acting_s, 6),
+                "tick_max_s": round(max(durations), 6) if durations else None,
+                "env_calls": recorder.env_calls,
+                "env_resets": recorder.env_resets,
+                "steps": recorder.steps,
+                "batch_rows": recorder.batch_rows,
+                "threads": threading.active_count(),
+                "pulse_s": round(self.pulse.cost_s, 6),
+            },
+        )
+        if self.worker is not None:  # num_workers=0: the training thread fetches
+            self.writer.row(wire.WORKER, self.worker.row())
+
+    def _flush_worker(self, now, last):
+        """A loader's workers come and go with each epoch: they share one file, a line at a time."""
+        if self.worker is not None and (last or now - self.last_lines >= WORKER_S):
+            self.last_lines = now
+            lines = sorted(self.pulse.lines.items(), key=lambda item: -item[1])[:5]
+            places = {place["id"]: place for place in self.places.new}
+            shown = [
+                [places[key[2]]["leaf"], places[key[2]]["user"], n] for key, n in lines if key[2] in places
+            ]
+            row = {"t": round(now, 6), "pid": os.getpid(), **self.worker.row(), "lines": shown}
+            self.writer.shared_row("workers-%d.jsonl" % _creator(), {"schema": wire.WORKER_SCHEMA, **row})
+
+    def _median(self, rows):
+        durations = sorted(after.time - before.time for _, before, after in rows[-201:])
+        if durations:
+            middle = durations[len(durations) // 2]
+            # Slowly, so that one second full of stalls does not make stalls normal.
+            self.median_s = middle if self.median_s is None else 0.9 * self.median_s + 0.1 * middle
+
+    def _marks(self):
+        marks = self.recorder.marks
+        for stage, snapshot in marks[self.marks_written :]:
+            self.writer.row(wire.MARK, {"stage": stage, **_sums(snapshot)})
+        self.marks_written = len(marks)
+
+    def _optimizers(self):
+        names = self.optimizer_names()
+        for index in range(self.optimizers_written, len(names)):
+            self.writer.row(wire.OPTIMIZER, {"id": index, "name": names[index]})
+        self.optimizers_written = len(names)
+
+    def optimizer_names(self):
+        for hook in self.hooks:
+            if hook.name == "optimizer":
+                return hook.names
+        return []
+
+    def _loaders(self):
+        for loader in list(self.loaders.values()):
+            row = loader.row()
+            if row is not None:
+                self.writer.row(wire.LOADER, row)
+
+    def _hooks(self):
+        for hook in self.hooks:
+            if hook.error and hook.name not in self.hooks_written:
+                self.hooks_written.add(hook.name)
+                self.writer.row(wire.HOOK, {"name": hook.name, "error": hook.error, "when": hook.failed_at})
+        if self.pulse.error and "pulse" not in self.hooks_written:
+            self.hooks_written.add("pulse")
+            self.writer.row(wire.HOOK, {"name": "pulse", "error": self.pulse.error, "when": "running"})
+
+    def _rank(self):
+        rank = _rank()
+        if rank != self.rank:
+            self.rank = rank
+            self.writer.row(wire.RANK, rank)
+
+    def _lines(self):
+        for place in self.places.new:
+            self.writer.row(wire.PLACE, place)
+        self.places.new = []
+        lines = [[wire.PHASES[p], stage, place, n] for (p, stage, place), n in list(self.pulse.lines.items())]
+        self.writer.row(wire.LINES, {"samples": self.pulse.samples, "lines": lines})
+        if self.syncs:
+            table = [
+                [wire.PHASES[p], place, n, round(s, 6)] for (p, place), (n, s) in list(self.syncs.items())
+            ]
+            self.writer.row(wire.SYNCS, {"syncs": table})
+        if self.recorder.range_totals:
+            named = {name: [n, round(s, 6)] for name, (n, s) in list(self.recorder.range_totals.items())}
+            self.writer.row(wire.RANGES, {"ranges": named})
+
+    def _sequence(self):
+        """The last run may still grow, so it waits for the next time."""
+        done = self.recorder.sequence[self.sequence_written : -1]
+        if done:
+            self.writer.row(wire.SEQUENCE, {"runs": done})
+            self.sequence_written += len(done)
+
+
+def _creator():
+    """The process that made this worker; with a fork server it is not the parent."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    parent = multiprocessing.parent_process() if multiprocessing else None
+    return parent.pid if parent else os.getppid()
+
+
+def _sums(snapshot):
+    return {
+        "t": round(snapshot.time, 6),
+        "s": [round(total, 6) for total in snapshot.totals],
+        "ticks": snapshot.ticks,
+        "samples": snapshot.samples,
+        "env_steps": snapshot.env_steps,
+        "backwards": snapshot.backwards,
+    }
+
+
+def _rank():
+    """From torch.distributed where it runs, else from what a launcher put into the environment."""
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    try:
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return {"rank": distributed.get_rank(), "world": distributed.get_world_size(), "by": "torch"}
+    except Exception:
+        return {"rank": None, "world": None, "by": "unreadable"}
+    number = os.environ.get("RANK", "")
+    world = os.environ.get("WORLD_SIZE", "")
+    if number.isdigit():
+        return {"rank": int(number), "world": int(world) if world.isdigit() else None, "by": "environment"}
+    return {"rank": None, "world": None, "by": "none"}

@@ -1,0 +1,35 @@
+"""Everything Stoker listens to in a training, in one list."""
+
+from .autograd import BackwardHook
+from .collector import GcHook
+from .compiling import CompileHook
+from .envs import GymHook, GymnasiumHook, NamedHook, Sb3Hook
+from .evaluation import LightningEvalHook, Sb3EvalHook
+from .loader import LoaderHook
+from .loader_worker import FetchHook
+from .modules import ModuleHook
+from .optimizers import ClipHook, OptimizerHook
+from .ranges import NvtxHook, RecordFunctionHook
+from .saving import SaveHook
+from .transfers import TransferHook
+
+HOOKS = (
+    ModuleHook,
+    BackwardHook,
+    OptimizerHook,
+    ClipHook,
+    LoaderHook,
+    FetchHook,
+    GymnasiumHook,
+    GymHook,
+    Sb3Hook,
+    NamedHook,
+    TransferHook,
+    SaveHook,
+    GcHook,
+    RecordFunctionHook,
+    NvtxHook,
+    CompileHook,
+    Sb3EvalHook,
+    LightningEvalHook,
+)

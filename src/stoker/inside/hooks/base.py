@@ -1,0 +1,132 @@
+"""What all hooks share: they patch, they fail alone and once, and they can be taken off again."""
+
+import functools
+import os
+import threading
+
+_get_ident = threading.get_ident
+_MISSING = object()
+
+
+class Hook:
+    """A subclass names the modules it waits for and patches them in `install(module)`.
+
+    `begin` runs before what is wrapped and returns a token, `end` runs after it with that token.
+    Whatever goes wrong in them takes this hook out of use, is remembered, and goes no further.
+    """
+
+    name = ""
+    modules = ()
+
+    def __init__(self, agent):
+        self.agent = agent
+        self.recorder = agent.recorder
+        self.error = None
+        self.failed_at = None
+        self.patches = []
+        self.fault = _fault_for(self.name)
+
+    def install_in(self, module):
+        try:
+            if self.fault == "install":
+                raise RuntimeError("fault asked for at install")
+            if self.fault:
+                self.begin = _failing_at(int(self.fault), self.begin)
+            self.install(module)
+        except Exception as error:
+            self.fail(error, "install")
+
+    def install(self, module):
+        raise LookupError("a hook without install()")
+
+    def begin(self, args):
+        raise LookupError("a hook without begin()")
+
+    def end(self, token, args, result):
+        self.recorder.leave(token)
+
+    def patch(self, owner, attribute, replacement):
+        self.patches.append((owner, attribute, vars(owner).get(attribute, _MISSING), replacement))
+        setattr(owner, attribute, replacement)
+
+    def fail(self, error, when):
+        """Out of use from here on: patches are taken back, wrappers still held by somebody do nothing."""
+        if self.error is None:
+            self.error, self.failed_at = repr(error)[:500], when
+        self.begin, self.end = _idle, _idle
+        self.take_off()
+        self.recorder.recover()
+
+    def take_off(self):
+        for owner, attribute, original, replacement in reversed(self.patches):
+            if vars(owner).get(attribute) is not replacement:
+                continue  # somebody patched over us; pulling ours out would pull theirs out too
+            if original is _MISSING:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, original)
+
+    def put_on(self):
+        for owner, attribute, _, replacement in self.patches:
+            setattr(owner, attribute, replacement)
+
+    def wrap(self, original, follows_dynamo=True):
+        """`original`, with `begin` and `end` around it when the training thread calls it."""
+        hook, recorder = self, self.recorder
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            if _get_ident() != recorder.owner and not recorder.adopt():
+                return original(*args, **kwargs)
+            try:
+                token = hook.begin(args)
+            except Exception as error:
+                hook.fail(error, "call")
+                return original(*args, **kwargs)
+            result = None
+            try:
+                result = original(*args, **kwargs)
+                return result
+            finally:
+                try:
+                    hook.end(token, args, result)
+                except Exception as error:
+                    hook.fail(error, "call")
+
+        if follows_dynamo:
+            invisible_to_dynamo(call, original)
+        return call
+
+
+def invisible_to_dynamo(replacement, original):
+    """torch.compile traces `original` in place of ours, and leaves our own frame alone."""
+    replacement._torchdynamo_inline = original
+    try:
+        from torch._C._dynamo.eval_frame import skip_code
+
+        skip_code(replacement.__code__)
+    except Exception:
+        return  # an older torch: the attribute above is all there is
+
+
+def _idle(*_):
+    return None
+
+
+def _fault_for(name):
+    """`STOKER_FAULT=hook:install|1|1000` makes one hook fail on purpose; the tests prove nothing else does."""
+    wanted, _, when = os.environ.get("STOKER_FAULT", "").partition(":")
+    return when if wanted == name else None
+
+
+def _failing_at(number, call):
+    calls = 0
+
+    def failing(*args):
+        nonlocal calls
+        calls += 1
+        if calls >= number:
+            raise RuntimeError("fault asked for at call %d" % number)
+        return call(*args)
+
+    return failing

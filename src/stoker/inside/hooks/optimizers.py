@@ -1,0 +1,82 @@
+"""`optim`: the step of every torch optimizer, zero_grad, and clipping; the step's end is the tick."""
+
+import functools
+import threading
+
+from ..wire import OPTIM
+from .base import Hook, invisible_to_dynamo
+
+_get_ident = threading.get_ident
+
+
+class OptimizerHook(Hook):
+    """torch decorates `step` of each optimizer class on first use (`profile_hook_step`): we go with it."""
+
+    name = "optimizer"
+    modules = ("torch",)
+
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.names = []
+
+    def install(self, module):
+        optimizer = module.optim.Optimizer
+        decorate = optimizer.profile_hook_step
+
+        @functools.wraps(decorate)
+        def profile_hook_step(func):
+            return self._wrap_step(decorate(func))
+
+        self.patch(optimizer, "profile_hook_step", staticmethod(profile_hook_step))
+        self.patch(optimizer, "zero_grad", ZeroGradHook(self).wrap(optimizer.zero_grad))
+
+    def _wrap_step(self, step):
+        wrapped, recorder = self.wrap(step, follows_dynamo=False), self.recorder
+
+        @functools.wraps(step)
+        def call(*args, **kwargs):
+            # An optimizer stepped by another thread than the first we saw: that one is the training.
+            if _get_ident() != recorder.owner:
+                recorder.take_over()
+            return wrapped(*args, **kwargs)
+
+        invisible_to_dynamo(wrapped, step)
+        invisible_to_dynamo(call, step)
+        return call
+
+    def begin(self, args):
+        return self.recorder.enter(OPTIM)
+
+    def end(self, token, args, result):
+        recorder = self.recorder
+        recorder.leave(token)
+        index = recorder.optimizer_stepped(args[0])
+        if index == len(self.names):
+            self.names.append(type(args[0]).__name__)
+
+
+class ZeroGradHook(Hook):
+    """Part of the optimizer hook: it has no life of its own."""
+
+    name = "zero_grad"
+
+    def __init__(self, parent):
+        super().__init__(parent.agent)
+
+    def begin(self, args):
+        return self.recorder.enter(OPTIM)
+
+
+class ClipHook(Hook):
+    name = "clip"
+    modules = ("torch",)
+
+    def install(self, module):
+        utils = module.nn.utils
+        for place in (utils, getattr(utils, "clip_grad", None)):
+            for function in ("clip_grad_norm_", "clip_grad_value_"):
+                if hasattr(place, function):
+                    self.patch(place, function, self.wrap(getattr(place, function)))
+
+    def begin(self, args):
+        return self.recorder.enter(OPTIM)

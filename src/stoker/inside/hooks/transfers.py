@@ -1,0 +1,117 @@
+"""`h2d` and `sync`: copies to the device, and reads that wait for it, with the line that asked.
+
+Nothing is patched until the script itself has started CUDA: without a device no read blocks. The patches
+sit on Tensor methods, which torch.compile must not trace: they come off while it compiles.
+"""
+
+import functools
+import threading
+from time import perf_counter
+
+from ..places import caller
+from ..wire import H2D, SYNC
+from .base import Hook
+
+_get_ident = threading.get_ident
+_READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "nonzero")
+_MOVES = ("to", "cuda")
+
+
+class TransferHook(Hook):
+    name = "transfer"
+    modules = ("torch.cuda",)
+
+    def install(self, module):
+        if module.is_initialized():
+            self.install_on_tensors()
+            return
+        original = module._lazy_init
+        hook = self
+
+        @functools.wraps(original)
+        def _lazy_init():
+            result = original()
+            if not hook.patched and hook.error is None:
+                hook.patched = True
+                try:
+                    hook.install_on_tensors()
+                except Exception as error:
+                    hook.fail(error, "install")
+            return result
+
+        module._lazy_init = _lazy_init
+
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.patched = False
+
+    def install_on_tensors(self):
+        import torch
+
+        tensor = torch.Tensor
+        for name in _READS:
+            self.patch(tensor, name, self._timed(getattr(tensor, name), _is_read))
+        for name in _MOVES:
+            self.patch(tensor, name, self._timed(getattr(tensor, name), _is_move))
+        self.patch(tensor, "copy_", self._timed(tensor.copy_, _is_copy))
+        cuda = torch.cuda
+        self.patch(cuda, "synchronize", self._timed(cuda.synchronize, _is_wait))
+        for kind in (cuda.Stream, cuda.Event):
+            self.patch(kind, "synchronize", self._timed(kind.synchronize, _is_wait))
+
+    def begin(self, args):
+        return perf_counter()
+
+    def _timed(self, original, judge):
+        recorder, hook = self.recorder, self
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            if _get_ident() != recorder.owner:
+                return original(*args, **kwargs)
+            try:
+                start = hook.begin(args)
+            except Exception as error:
+                hook.fail(error, "call")
+                start = None
+            result = original(*args, **kwargs)
+            if start is not None:
+                try:
+                    phase = judge(args, result)
+                    if phase is not None:
+                        hook.note(phase, recorder.attribute(phase, start))
+                except Exception as error:
+                    hook.fail(error, "call")
+            return result
+
+        return call
+
+    def note(self, phase, seconds):
+        key = (phase, self.agent.places.of(caller(2)))
+        count, total = self.agent.syncs.get(key, (0, 0.0))
+        self.agent.syncs[key] = (count + 1, total + seconds)
+
+
+def _on_device(value):
+    return getattr(value, "is_cuda", False)
+
+
+def _is_read(args, result):
+    return SYNC if _on_device(args[0]) else None
+
+
+def _is_move(args, result):
+    if _on_device(result):
+        return None if _on_device(args[0]) else H2D
+    return SYNC if _on_device(args[0]) else None
+
+
+def _is_copy(args, result):
+    source = args[1] if len(args) > 1 else None
+    if _on_device(args[0]):
+        return None if _on_device(source) else H2D
+    return SYNC if _on_device(source) else None
+
+
+def _is_wait(args, result):
+    return SYNC

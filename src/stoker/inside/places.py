@@ -1,0 +1,84 @@
+"""Source lines: which frame of a stack is the user's, which a library's, which mere plumbing.
+
+A place is two lines: the innermost one that is not plumbing (`leaf`), and the innermost one of the user's
+own code (`user`), so that time inside a trainer library still points into the script that called it.
+"""
+
+import os
+import sys
+import sysconfig
+
+from . import wire
+
+PLUMBING, LIBRARY, USER = range(3)
+
+# Inside these the interesting line is the caller's.
+_PLUMBING_PACKAGES = ("torch", "numpy", "gymnasium", "gym", "PIL", "cv2", "_stoker_inside", "scipy", "tqdm")
+
+
+class Places:
+    def __init__(self):
+        paths = sysconfig.get_paths()
+        self._packages = _folders(paths.get("purelib"), paths.get("platlib"))
+        self._stdlib = _folders(paths.get("stdlib"), paths.get("platstdlib"))
+        self._own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+        self._kinds = {}
+        self._ids = {}
+        self.new = []
+
+    def of(self, frame):
+        """The id of the place where `frame` and its callers stand."""
+        leaf = user = None
+        while frame is not None:
+            kind = self.kind(frame.f_code)
+            if kind and leaf is None:
+                leaf = frame
+            if kind == USER:
+                user = frame
+                break
+            frame = frame.f_back
+        return self._id(_line(leaf), _line(user))
+
+    def kind(self, code):
+        kind = self._kinds.get(code)
+        if kind is None:
+            kind = self._kinds[code] = self._judge(code.co_filename)
+        return kind
+
+    def _judge(self, filename):
+        if filename.startswith(("<", self._own)):
+            return PLUMBING
+        path = os.path.abspath(filename)
+        for folder in self._packages:
+            if path.startswith(folder):
+                package = path[len(folder) :].split(os.sep, 1)[0].split(".", 1)[0]
+                return PLUMBING if package in _PLUMBING_PACKAGES else LIBRARY
+        if "site-packages" in path or "dist-packages" in path:
+            return LIBRARY
+        return PLUMBING if path.startswith(self._stdlib) else USER
+
+    def _id(self, leaf, user):
+        key = (leaf, user)
+        number = self._ids.get(key)
+        if number is None:
+            if len(self._ids) >= wire.PLACES_MAX:
+                return 0
+            number = self._ids[key] = len(self._ids) + 1
+            self.new.append({"id": number, "leaf": leaf, "user": user})
+        return number
+
+
+def _line(frame):
+    if frame is None:
+        return None
+    code = frame.f_code
+    name = getattr(code, "co_qualname", code.co_name)
+    return (code.co_filename, frame.f_lineno, name)
+
+
+def _folders(*paths):
+    return tuple(sorted({os.path.abspath(path) + os.sep for path in paths if path}, key=len, reverse=True))
+
+
+def caller(depth=2):
+    return sys._getframe(depth)

@@ -1,0 +1,99 @@
+"""A daemon thread: looks at the training thread's stack now and then, and writes once a second.
+
+Its own cost is measured on its own CPU clock and held under a share of the wall time: if looking takes
+longer than that, it looks less often.
+
+A thread that wakes up gets the interpreter lock when the other lets go of it: at the next torch operation, or
+after the switch interval (5 ms). Pure Python shorter than that would never be seen. So a look has two steps:
+after the long sleep comes a short one of random length with a short switch interval, which is put back at
+once. The moment of looking is then random to within 0.1 ms.
+"""
+
+import random
+import sys
+import threading
+import time
+from time import perf_counter
+
+from . import wire
+
+SAMPLE_S = 0.05
+SWITCH_S = 0.0001
+NAP_S = 0.002
+NAP_MAX_S = 0.010
+SHARE_MAX = 0.003
+FLUSH_S = 1.0
+LINES_S = 5.0
+
+
+class Pulse:
+    def __init__(self, recorder, places, flush):
+        self.recorder = recorder
+        self.places = places
+        self.flush = flush
+        self.lines = {}
+        self.samples = 0
+        self.cost_s = 0.0
+        self.interval_s = SAMPLE_S
+        self.stopping = False
+        self.lock = threading.Lock()
+        self.error = None
+        self._random = random.Random(0)  # its own generator: the script's random numbers are the script's
+
+    def start(self):
+        thread = threading.Thread(target=self._run, name="stoker-pulse", daemon=True)
+        thread.start()
+
+    def _run(self):
+        try:
+            self._beat()
+        except Exception as error:  # watching ends, the training does not
+            self.error = repr(error)
+
+    def _beat(self):
+        last_flush = perf_counter()
+        while not self.stopping:
+            # Exponential gaps have no period that could fall in step with the loop.
+            time.sleep(min(1.0, self.interval_s * (0.5 + self._random.expovariate(2.0))))
+            self._nap()
+            if self.stopping:
+                return
+            started = time.thread_time()
+            now = perf_counter()
+            self.look()
+            if now - last_flush >= FLUSH_S:
+                last_flush = now
+                with self.lock:
+                    if self.stopping:
+                        return
+                    self.flush()
+            self._limit(time.thread_time() - started)
+
+    def _nap(self):
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH_S, usual))
+        brief = sys.getswitchinterval()
+        try:
+            time.sleep(min(NAP_MAX_S, self._random.expovariate(1 / NAP_S)))
+        finally:
+            if sys.getswitchinterval() == brief:  # else the script has chosen another meanwhile
+                sys.setswitchinterval(usual)
+
+    def look(self):
+        recorder = self.recorder
+        owner, phase = recorder.owner, recorder.phase
+        if phase == wire.OTHER and recorder.after_model:
+            phase = wire.LOSS
+        if owner is None:
+            return
+        frame = sys._current_frames().get(owner)
+        if frame is None:
+            return
+        key = (phase, recorder.stage, self.places.of(frame))
+        self.lines[key] = self.lines.get(key, 0) + 1
+        self.samples += 1
+
+    def _limit(self, cost_s):
+        self.cost_s += cost_s
+        wanted = cost_s / SHARE_MAX if cost_s > 0.0005 else SAMPLE_S
+        self.interval_s = max(SAMPLE_S, 0.9 * self.interval_s + 0.1 * min(wanted, 1.0))

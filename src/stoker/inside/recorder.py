@@ -1,0 +1,295 @@
+"""Where the training thread is, and since when: the hot path of the agent.
+
+One recorder per process, one owner thread. Hooks call `enter` and `leave`; every moment between belongs to
+exactly one phase. All sums are cumulative; the pulse thread reads them once a second. Nothing here writes.
+"""
+
+import os
+import threading
+from time import perf_counter
+
+from . import wire
+from .wire import BACKWARD, COMPILE, DATA, FORWARD, INFER, LOSS, OPTIM, OTHER
+
+_get_ident = threading.get_ident
+
+# Inside these a module's call is part of what already runs: a layer of the model, a recomputed block.
+TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE) for phase in range(len(wire.PHASES)))
+
+# What may follow a model's call for the time between to count as the loss: more of the same, zero_grad or
+# backward.
+_CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD, OPTIM) for phase in range(len(wire.PHASES)))
+
+
+class Snapshot:
+    """All sums at one moment, so that any two give the exact content of the time between."""
+
+    __slots__ = ("time", "totals", "ticks", "samples", "env_steps", "backwards")
+
+    def __init__(self, time, totals, ticks, samples, env_steps, backwards):
+        self.time = time
+        self.totals = totals
+        self.ticks = ticks
+        self.samples = samples
+        self.env_steps = env_steps
+        self.backwards = backwards
+
+
+class Recorder:
+    __slots__ = (
+        "owner",
+        "phase",
+        "since",
+        "totals",
+        "counts",
+        "after_model",
+        "acting_s",
+        "pending_infer_s",
+        "samples",
+        "env_steps",
+        "env_calls",
+        "env_resets",
+        "backwards",
+        "optimizers",
+        "steps",
+        "tick_optimizer",
+        "ticks",
+        "last_tick",
+        "tick_rows",
+        "sequence",
+        "stage",
+        "usual",
+        "marks",
+        "eval_candidate",
+        "eval_edge",
+        "eval_named",
+        "range_totals",
+        "batch_rows",
+        "want_shape",
+        "on_start",
+        "started",
+    )
+
+    def __init__(self, on_start):
+        self.on_start = on_start
+        self.reset()
+
+    def reset(self):
+        """A new process (first start, or the child of a fork) begins from nothing."""
+        self.owner = None
+        self.phase = OTHER
+        self.since = perf_counter()
+        self.totals = [0.0] * len(wire.PHASES)
+        self.counts = [0] * len(wire.PHASES)
+        self.after_model = False
+        self.acting_s = 0.0
+        self.pending_infer_s = 0.0
+        self.samples = 0
+        self.env_steps = 0
+        self.env_calls = 0
+        self.env_resets = 0
+        self.backwards = 0
+        self.optimizers = {}
+        self.steps = []
+        self.tick_optimizer = 0
+        self.ticks = 0
+        self.last_tick = None
+        self.tick_rows = []
+        self.sequence = []
+        self.stage = self.usual = wire.STARTUP
+        self.marks = []
+        self.eval_candidate = None
+        self.eval_edge = None
+        self.eval_named = 0
+        self.range_totals = {}
+        self.batch_rows = None
+        self.want_shape = True
+        self.started = False
+
+    # -- whose time it is ------------------------------------------------------------------------------
+
+    def adopt(self):
+        """May the calling thread record? The first to come does; others are passed through."""
+        if self.owner is None:
+            self.owner = _get_ident()
+            self.since = perf_counter()
+            if not self.started:
+                self.started = True
+                self.on_start()
+            return True
+        return False
+
+    def take_over(self):
+        """The thread that steps an optimizer is the training thread, if nobody else ever did."""
+        if self.owner is None or self.ticks or self.steps:
+            return self.adopt()
+        self.owner = _get_ident()
+        self.phase = OTHER
+        self.since = perf_counter()
+        return True
+
+    # -- phases ----------------------------------------------------------------------------------------
+
+    def enter(self, phase):
+        """Begin a phase; returns what `leave` needs to go back."""
+        now = perf_counter()
+        before = gap = self.phase
+        if self.after_model:
+            self.after_model = False
+            if _CLOSES_LOSS[phase]:
+                gap = LOSS
+        elif before == OPTIM and _CLOSES_LOSS[phase]:
+            gap = OTHER  # a closure given to step(): the user's code, not the optimizer's
+        self.totals[gap] += now - self.since
+        self.counts[phase] += 1
+        self.since = now
+        self.phase = phase
+        return before
+
+    def leave(self, before):
+        now = perf_counter()
+        self.totals[self.phase] += now - self.since
+        self.since = now
+        self.phase = before
+
+    def attribute(self, phase, start):
+        """What ran since `start` turns out to have been `phase`; returns its length."""
+        now = perf_counter()
+        if start < self.since:
+            start = self.since
+        self.totals[self.phase] += start - self.since
+        self.totals[phase] += now - start
+        self.counts[phase] += 1
+        self.since = now
+        return now - start
+
+    def recover(self):
+        """A hook failed half-way: nothing is open any more."""
+        self.phase = OTHER
+        self.after_model = False
+
+    def snapshot(self, now=None):
+        now = perf_counter() if now is None else now
+        totals = self.totals.copy()
+        totals[self.phase] += now - self.since
+        return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.backwards)
+
+    # -- the model's call ------------------------------------------------------------------------------
+
+    def model_begins(self, graph, training):
+        """`graph`: gradients are being recorded; `training`: the module's own flag."""
+        if graph:
+            if self.stage is wire.EVAL and not self.eval_named:
+                self._end_eval()
+            self.eval_candidate = None
+            return self.enter(FORWARD)
+        if self.stage is wire.EVAL:
+            self.eval_edge = None
+        elif not training and self.eval_candidate is None:
+            self.eval_candidate = self.last_tick or self.snapshot()
+        return self.enter(INFER)
+
+    def model_ends(self, before):
+        phase, start = self.phase, self.since
+        self.leave(before)
+        if phase == INFER:
+            self.pending_infer_s += self.since - start
+        self.after_model = before == OTHER or before == OPTIM
+
+    # -- events ----------------------------------------------------------------------------------------
+
+    def data_begins(self):
+        if self.eval_candidate is not None and self.stage is not wire.EVAL:
+            self._begin_eval(self.eval_candidate)
+        elif self.stage is wire.EVAL and self.eval_edge is None and not self.eval_named:
+            self.eval_edge = self.snapshot()
+        return self.enter(DATA)
+
+    def env_stepped(self, steps):
+        """An env step makes the inference before it acting, and rules out that this is an evaluation."""
+        self.env_calls += 1
+        self.env_steps += steps
+        self.acting_s += self.pending_infer_s
+        self.pending_infer_s = 0.0
+        self.eval_candidate = None
+        self._event("e")
+
+    def backward_begins(self):
+        self.backwards += 1
+        self.eval_candidate = None
+        return self.enter(BACKWARD)
+
+    def optimizer_stepped(self, optimizer):
+        """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
+        key = id(optimizer)
+        index = self.optimizers.get(key)
+        if index is None:
+            index = self.optimizers[key] = len(self.steps)
+            self.steps.append(0)
+        self.steps[index] += 1
+        self.pending_infer_s = 0.0
+        self.eval_candidate = None
+        if self.stage is wire.EVAL and not self.eval_named:
+            self._end_eval()
+        self._event(index)
+        if index != self.tick_optimizer:
+            if self.steps[index] <= self.steps[self.tick_optimizer]:
+                return index
+            self.tick_optimizer = index
+        self.ticks += 1
+        last, self.last_tick = self.last_tick, self.snapshot(self.since)
+        if self.usual is wire.STARTUP:
+            self.stage = self.usual = wire.TRAIN
+            self.marks.append((wire.TRAIN, self.last_tick))
+        elif last is not None:
+            self.tick_rows.append((index, last, self.last_tick))
+        return index
+
+    def _event(self, symbol):
+        """The order of env steps and optimizer steps, run-length coded: the iteration is found in it."""
+        sequence = self.sequence
+        if sequence and sequence[-1][0] == symbol:
+            sequence[-1][1] += 1
+        elif len(sequence) < wire.SEQUENCE_MAX:
+            sequence.append([symbol, 1])
+
+    # -- stages ----------------------------------------------------------------------------------------
+
+    def _begin_eval(self, since):
+        self.stage = wire.EVAL
+        self.eval_candidate = self.eval_edge = None
+        self.marks.append((wire.EVAL, since))
+
+    def _end_eval(self):
+        """Training resumes where the next training batch was asked for; the next tick starts there too."""
+        edge = self.eval_edge or self.snapshot()
+        self.eval_edge = None
+        self.stage = self.usual
+        self.marks.append((self.usual, edge))
+        if self.last_tick is not None:
+            self.last_tick = edge
+
+    def training_ended(self):
+        """Called once, at the very end: what came after the last tick is no training."""
+        if self.stage is wire.TRAIN and self.last_tick is not None:
+            self.marks.append((wire.AFTER, self.last_tick))
+
+    def named_eval_begins(self):
+        self.eval_named += 1
+        if self.eval_named == 1 and self.stage is not wire.EVAL:
+            self._begin_eval(self.snapshot())
+
+    def named_eval_ends(self):
+        self.eval_named = max(0, self.eval_named - 1)
+        if self.eval_named == 0 and self.stage is wire.EVAL:
+            self._end_eval()
+
+
+def process_start_s():
+    """When this process began, on the clock of `perf_counter` (Linux: seconds since boot, both)."""
+    try:
+        with open("/proc/self/stat", "rb") as handle:
+            fields = handle.read().rpartition(b")")[2].split()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None

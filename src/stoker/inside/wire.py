@@ -1,0 +1,55 @@
+"""The format of what a trained process writes about itself; `stoker.store` reads it with these names.
+
+One process writes its own files in `inside/`; only workers, which come and go, share one, line by line:
+
+    <pid>-<n>.jsonl          a header, then rows, each with its kind in `k`
+    <pid>-<n>.first.tsv      every tick of the first minute
+    <pid>-<n>.tail0.tsv      the latest ticks, in two files that take turns: at least the last ten minutes
+    <pid>-<n>.tail1.tsv
+    <pid>-<n>.slow.tsv       every tick slower than five times the median
+    workers-<pid>.jsonl      DataLoader workers of that process, one line each now and then and at their end
+
+Sums are cumulative since the process was first seen: a row lost to a full disk costs resolution, not truth.
+Times are `time.perf_counter()` seconds, one clock for all processes of a machine.
+"""
+
+SCHEMA = "stoker.inside/1"
+WORKER_SCHEMA = "stoker.worker/1"
+
+# Where the training thread is, one place at a time. `other` is the rest: the user's own Python.
+PHASES = (
+    "other",
+    "data",
+    "env",
+    "infer",
+    "h2d",
+    "forward",
+    "loss",
+    "backward",
+    "optim",
+    "sync",
+    "save",
+    "gc",
+    "compile",
+)
+OTHER, DATA, ENV, INFER, H2D, FORWARD, LOSS, BACKWARD, OPTIM, SYNC, SAVE, GC, COMPILE = range(len(PHASES))
+
+# What the process is about. `startup` lasts to the end of the first tick, `end` begins after the last one.
+STARTUP, TRAIN, EVAL, AFTER = "startup", "train", "eval", "after"
+
+# Kinds of rows in the .jsonl file.
+HEADER, SECOND, MARK, END = "header", "second", "mark", "end"
+OPTIMIZER, LOADER, WORKER, SEQUENCE = "optimizer", "loader", "worker", "sequence"
+PLACE, LINES, SYNCS, RANGES = "place", "lines", "syncs", "ranges"
+HOOK, FAILURE, RANK, LOST = "hook", "failure", "rank", "lost"
+
+TICK_COLUMNS = ("t_us", "dur_us", "optimizer", *(name + "_us" for name in PHASES))
+
+FIRST_S = 60.0
+TAIL_S = 600.0
+SLOW_FACTOR = 5.0
+SLOW_ROWS_MAX = 100_000
+SEQUENCE_MAX = 20_000
+PLACES_MAX = 2_000
+PROCESSES_MAX = 512
+SHARED_BYTES_MAX = 20_000_000

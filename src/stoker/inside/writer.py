@@ -1,0 +1,132 @@
+"""Appends rows to this process's files. One `os.write` per row, so a kill leaves at most one torn line.
+
+A full disk or a vanished folder never reaches the training: rows are dropped, counted, and the count is
+written as soon as writing works again.
+"""
+
+import json
+import os
+
+from . import wire
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+
+
+class Writer:
+    def __init__(self, folder):
+        self.folder = os.path.join(folder, "inside")
+        self.stem = None
+        self.stream = None
+        self.lost = 0
+        self.ticks = {}
+        self.slow_rows = 0
+        self.tail_turn = 0
+        self.tail_since = None
+
+    def open(self, header):
+        """Take a name nobody has (a PID comes back within days) and write the header."""
+        os.makedirs(self.folder, exist_ok=True)
+        if sum(name.endswith(".jsonl") for name in os.listdir(self.folder)) >= wire.PROCESSES_MAX:
+            raise OSError("more than %d processes recorded" % wire.PROCESSES_MAX)
+        for number in range(1000):
+            stem = os.path.join(self.folder, "%d-%d" % (os.getpid(), number))
+            try:
+                self.stream = os.open(stem + ".jsonl", _FLAGS | os.O_EXCL, 0o644)
+            except FileExistsError:
+                continue
+            self.stem = stem
+            self.row(wire.HEADER, header)
+            return
+
+    def row(self, kind, content):
+        content = dict(content, k=kind)
+        self._append(self.stream, json.dumps(content, separators=(",", ":")) + "\n")
+
+    def shared_row(self, name, content):
+        """One line into a file that several processes append to."""
+        descriptor = os.open(os.path.join(self.folder, name), _FLAGS, 0o644)
+        try:
+            if os.fstat(descriptor).st_size < wire.SHARED_BYTES_MAX:
+                self._append(descriptor, json.dumps(content, separators=(",", ":")) + "\n")
+        finally:
+            os.close(descriptor)
+
+    def _append(self, descriptor, text):
+        if descriptor is None:
+            return
+        try:
+            data = text.encode("utf-8", "backslashreplace")
+            written = os.write(descriptor, data)
+            if written < len(data):  # the disk filled up half-way: end the torn line when it can be ended
+                self.lost += 1
+                os.write(descriptor, b"\n")
+        except OSError:
+            self.lost += 1
+
+    def report_lost(self):
+        if self.lost and self.stream is not None:
+            lost, self.lost = self.lost, 0
+            self.row(wire.LOST, {"rows": lost})
+            if self.lost:  # that row was lost too
+                self.lost += lost
+
+    # -- ticks -----------------------------------------------------------------------------------------
+
+    def tick_rows(self, rows, born, median_s):
+        """`rows`: (optimizer, snapshot before, snapshot after), oldest first."""
+        if not rows or self.stem is None:
+            return
+        lines = [_tick_line(*row) for row in rows]
+        start, end = rows[0][2].time, rows[-1][2].time
+        if start - born <= wire.FIRST_S:
+            self._append(self._tick_file("first"), "".join(lines))
+        self._append(self._tick_file(self._tail_name(start, end)), "".join(lines))
+        limit = median_s * wire.SLOW_FACTOR if median_s else float("inf")
+        slow = [line for line, row in zip(lines, rows) if row[2].time - row[1].time > limit]
+        if slow and self.slow_rows < wire.SLOW_ROWS_MAX:
+            self.slow_rows += len(slow)
+            self._append(self._tick_file("slow"), "".join(slow))
+
+    def _tail_name(self, start, end):
+        """Two files take turns; the one not in use holds the ten minutes before."""
+        if self.tail_since is None:
+            self.tail_since = start
+        elif end - self.tail_since > wire.TAIL_S:
+            self.tail_turn = 1 - self.tail_turn
+            self.tail_since = start
+            name = "tail%d" % self.tail_turn
+            if self.ticks.get(name) is not None:
+                try:
+                    os.ftruncate(self.ticks[name], 0)
+                    self._append(self.ticks[name], _TICK_HEADER)
+                except OSError:
+                    self.lost += 1
+        return "tail%d" % self.tail_turn
+
+    def _tick_file(self, name):
+        if name not in self.ticks:
+            try:
+                self.ticks[name] = os.open("%s.%s.tsv" % (self.stem, name), _FLAGS, 0o644)
+                self._append(self.ticks[name], _TICK_HEADER)
+            except OSError:
+                self.lost += 1
+                return None
+        return self.ticks[name]
+
+    def close(self):
+        for descriptor in [self.stream, *self.ticks.values()]:
+            if descriptor is not None:
+                try:
+                    os.close(descriptor)
+                except OSError:
+                    pass
+        self.stream, self.ticks = None, {}
+
+
+_TICK_HEADER = "\t".join(wire.TICK_COLUMNS) + "\n"
+_TICK_FORMAT = "%d\t%d\t%d" + "\t%d" * len(wire.PHASES) + "\n"
+
+
+def _tick_line(optimizer, before, after):
+    spent = [(b - a) * 1e6 for a, b in zip(before.totals, after.totals)]
+    return _TICK_FORMAT % (after.time * 1e6, (after.time - before.time) * 1e6, optimizer, *spent)

@@ -1,0 +1,208 @@
+"""What one process of a run said about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+PHASES: tuple[str, ...] = (
+    "other",
+    "data",
+    "env",
+    "infer",
+    "h2d",
+    "forward",
+    "loss",
+    "backward",
+    "optim",
+    "sync",
+    "save",
+    "gc",
+    "compile",
+)
+COMPUTE: frozenset[str] = frozenset({"infer", "forward", "loss", "backward", "optim"})
+"""On a CPU these are the device at work; everything else is waiting."""
+
+Line = tuple[str, int, str]
+"""File, line, function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Cumulative sums at one moment; the difference of two is the exact content of the time between."""
+
+    t_s: float
+    phase_s: tuple[float, ...]
+    ticks: int
+    samples: int
+    env_steps: int
+    backwards: int
+
+    def minus(self, earlier: Sums) -> Sums:
+        return Sums(
+            self.t_s - earlier.t_s,
+            tuple(a - b for a, b in zip(self.phase_s, earlier.phase_s, strict=True)),
+            self.ticks - earlier.ticks,
+            self.samples - earlier.samples,
+            self.env_steps - earlier.env_steps,
+            self.backwards - earlier.backwards,
+        )
+
+    def plus(self, other: Sums) -> Sums:
+        return Sums(
+            self.t_s + other.t_s,
+            tuple(a + b for a, b in zip(self.phase_s, other.phase_s, strict=True)),
+            self.ticks + other.ticks,
+            self.samples + other.samples,
+            self.env_steps + other.env_steps,
+            self.backwards + other.backwards,
+        )
+
+    def phase(self, name: str) -> float:
+        return self.phase_s[PHASES.index(name)]
+
+
+NOTHING = Sums(0.0, (0.0,) * len(PHASES), 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """One row a second."""
+
+    sums: Sums
+    stage: str
+    acting_s: float
+    tick_max_s: float | None
+    env_calls: int
+    pulse_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A stage begins."""
+
+    stage: str
+    sums: Sums
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    end_s: float
+    duration_s: float
+    optimizer: int
+    phase_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """A DataLoader as the process that reads from it sees it."""
+
+    id: int
+    num_workers: int
+    batch_size: int | None
+    prefetch_factor: int | None
+    persistent_workers: bool
+    pin_memory: bool
+    length: int | None
+    dataset: str
+    epochs: int
+    batches: int
+    wait_s: float
+    wait_max_s: float
+    open_s: float
+    depth_mean: float | None
+    empty_frac: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A DataLoader worker, or the training thread fetching for itself (`number` is None)."""
+
+    pid: int
+    number: int | None
+    batches: int
+    samples: int
+    wall_s: float
+    cpu_s: float
+    collate_s: float
+    sample_max_s: float
+    alive_s: float
+    lines: tuple[tuple[Line | None, Line | None, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The innermost line that is not plumbing, and the innermost line of the user's own code."""
+
+    leaf: Line | None
+    user: Line | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    phase: str
+    stage: str
+    place: Place
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """A line that made the training thread wait for the device, or copied to it: exact time."""
+
+    phase: str
+    place: Place
+    count: int
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HookFailure:
+    name: str
+    error: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An uncaught exception."""
+
+    type: str
+    message: str
+    kind: str
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    pid: int
+    ppid: int
+    python: str
+    torch: str | None
+    argv: tuple[str, ...]
+    began_s: float
+    process_start_s: float | None
+    rank: int | None
+    world: int | None
+    seconds: tuple[Second, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    ticks: tuple[Tick, ...] = ()
+    slow_ticks: tuple[Tick, ...] = ()
+    optimizers: tuple[str, ...] = ()
+    optimizer_steps: tuple[int, ...] = ()
+    sequence: tuple[tuple[int | str, int], ...] = ()
+    loaders: tuple[Loader, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    sampled: tuple[Sampled, ...] = ()
+    blocking: tuple[Blocking, ...] = ()
+    ranges: dict[str, tuple[int, float]] = field(default_factory=dict)
+    hook_failures: tuple[HookFailure, ...] = ()
+    raised: Raised | None = None
+    ended: bool = False
+    lost_rows: int = 0
+    unreadable_rows: int = 0
+    batch_rows: int | None = None
+
+    @property
+    def last(self) -> Sums | None:
+        return self.seconds[-1].sums if self.seconds else None

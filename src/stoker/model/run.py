@@ -1,0 +1,48 @@
+"""A run: a folder, the command, how it ended, and what was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.model.record import ProcessRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The content of run.json."""
+
+    id: str
+    command: tuple[str, ...]
+    cwd: str
+    started_wall: float
+    started_s: float
+    ended_s: float | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    ended_by: str | None = None
+    failure: str | None = None
+    attached_pid: int | None = None
+    total: str | None = None
+    """The length of the whole training as the user gave it, e.g. `100000 ticks`."""
+    stoker: str = ""
+    host: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    folder: Path
+    info: RunInfo
+    processes: tuple[ProcessRecord, ...]
+    unreadable: tuple[str, ...] = ()
+    """Files that could not be read, with the reason."""
+
+    @property
+    def trainers(self) -> tuple[ProcessRecord, ...]:
+        """Processes that stepped an optimizer; without any, those that stepped an environment."""
+        ticking = tuple(p for p in self.processes if p.last and p.last.ticks)
+        stepping = tuple(p for p in self.processes if p.last and p.last.env_steps)
+        reading = tuple(p for p in self.processes if p.loaders)
+        chosen = ticking or stepping or reading
+        return tuple(sorted(chosen, key=lambda p: (p.rank is None, p.rank or 0, p.began_s)))

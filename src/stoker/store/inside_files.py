@@ -1,0 +1,220 @@
+"""From the files a trained process wrote (`stoker.inside.wire`) to a `ProcessRecord`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from stoker.inside import wire
+from stoker.model.record import (
+    Blocking,
+    HookFailure,
+    Line,
+    Loader,
+    Mark,
+    Place,
+    ProcessRecord,
+    Raised,
+    Sampled,
+    Second,
+    Sums,
+    Tick,
+    Worker,
+)
+from stoker.store.rows import Row, json_rows, tsv_rows
+
+
+def read_process(path: Path) -> ProcessRecord | None:
+    """None where there is not even a header."""
+    collected = _Collected()
+    for row in json_rows(path):
+        collected.take(row)
+    if collected.header is None:
+        return None
+    stem = path.with_suffix("")
+    ticks = _ticks(stem, "first", "tail0", "tail1")
+    workers = read_workers(path.with_name(f"workers-{collected.header['pid']}.jsonl"))
+    return collected.record(ticks, _ticks(stem, "slow"), workers)
+
+
+def read_workers(path: Path) -> tuple[Worker, ...]:
+    """The last word of each worker that ever lived."""
+    if not path.exists():
+        return ()
+    latest = {row["pid"]: row for row in json_rows(path) if row and row.get("schema") == wire.WORKER_SCHEMA}
+    return tuple(_worker(row) for row in latest.values())
+
+
+def _ticks(stem: Path, *names: str) -> tuple[Tick, ...]:
+    rows: dict[int, list[int]] = {}
+    for name in names:
+        path = stem.with_name(f"{stem.name}.{name}.tsv")
+        if path.exists():
+            rows |= {row[0]: row for row in tsv_rows(path)}
+    return tuple(
+        Tick(row[0] / 1e6, row[1] / 1e6, row[2], tuple(us / 1e6 for us in row[3:]))
+        for _, row in sorted(rows.items())
+    )
+
+
+class _Collected:
+    """Rows sorted by kind; of cumulative rows the last one counts."""
+
+    def __init__(self) -> None:
+        self.header: Row | None = None
+        self.rank: Row = {}
+        self.seconds: list[Second] = []
+        self.last_second: Row = {}
+        self.marks: list[Mark] = []
+        self.optimizers: list[str] = []
+        self.sequence: list[tuple[int | str, int]] = []
+        self.loaders: dict[int, Row] = {}
+        self.worker: Row | None = None
+        self.places: dict[int, Place] = {}
+        self.lines: list[list[Any]] = []
+        self.syncs: list[list[Any]] = []
+        self.ranges: dict[str, tuple[int, float]] = {}
+        self.hooks: list[HookFailure] = []
+        self.raised: Raised | None = None
+        self.ended = False
+        self.lost = 0
+        self.unreadable = 0
+
+    def take(self, row: Row | None) -> None:
+        if row is None:
+            self.unreadable += 1
+            return
+        try:
+            self._sort(row)
+        except (KeyError, TypeError, ValueError, IndexError):
+            self.unreadable += 1
+
+    def _sort(self, row: Row) -> None:
+        match row.get("k"):
+            case wire.HEADER if row["schema"] == wire.SCHEMA:
+                self.header = row
+            case wire.SECOND:
+                self.seconds.append(_second(row))
+                self.last_second = row
+            case wire.MARK:
+                self.marks.append(Mark(row["stage"], _sums(row)))
+            case wire.OPTIMIZER:
+                self.optimizers.append(row["name"])
+            case wire.SEQUENCE:
+                self.sequence += [(symbol, count) for symbol, count in row["runs"]]
+            case wire.LOADER:
+                self.loaders[row["id"]] = row
+            case wire.WORKER:
+                self.worker = row
+            case wire.PLACE:
+                self.places[row["id"]] = Place(_line(row["leaf"]), _line(row["user"]))
+            case wire.LINES:
+                self.lines = row["lines"]
+            case wire.SYNCS:
+                self.syncs = row["syncs"]
+            case wire.RANGES:
+                self.ranges = {name: (n, s) for name, (n, s) in row["ranges"].items()}
+            case wire.HOOK:
+                self.hooks.append(HookFailure(row["name"], row["error"], row["when"]))
+            case wire.FAILURE:
+                self.raised = Raised(row["type"], row["message"], row["class"], row["file"], row["line"])
+            case wire.RANK:
+                self.rank = row
+            case wire.LOST:
+                self.lost += row["rows"]
+            case wire.END:
+                self.ended = True
+
+    def record(
+        self, ticks: tuple[Tick, ...], slow: tuple[Tick, ...], workers: tuple[Worker, ...]
+    ) -> ProcessRecord:
+        header = self.header or {}
+        own = (_worker({**self.worker, "pid": header["pid"]}),) if self.worker else ()
+        return ProcessRecord(
+            pid=header["pid"],
+            ppid=header["ppid"],
+            python=header["python"],
+            torch=header["torch"],
+            argv=tuple(header["argv"]),
+            began_s=header["t"],
+            process_start_s=header["process_start"],
+            rank=self.rank.get("rank"),
+            world=self.rank.get("world"),
+            seconds=tuple(self.seconds),
+            marks=tuple(self.marks),
+            ticks=ticks,
+            slow_ticks=slow,
+            optimizers=tuple(self.optimizers),
+            optimizer_steps=tuple(self.last_second.get("steps", ())),
+            sequence=tuple(self.sequence),
+            loaders=tuple(_loader(row) for row in self.loaders.values()),
+            workers=own + workers,
+            sampled=tuple(self._sampled()),
+            blocking=tuple(self._blocking()),
+            ranges=self.ranges,
+            hook_failures=tuple(self.hooks),
+            raised=self.raised,
+            ended=self.ended,
+            lost_rows=self.lost,
+            unreadable_rows=self.unreadable,
+            batch_rows=self.last_second.get("batch_rows"),
+        )
+
+    def _sampled(self) -> Iterable[Sampled]:
+        for phase, stage, place, count in self.lines:
+            yield Sampled(phase, stage, self.places.get(place, Place(None, None)), count)
+
+    def _blocking(self) -> Iterable[Blocking]:
+        for phase, place, count, seconds in self.syncs:
+            yield Blocking(phase, self.places.get(place, Place(None, None)), count, seconds)
+
+
+def _sums(row: Row) -> Sums:
+    return Sums(row["t"], tuple(row["s"]), row["ticks"], row["samples"], row["env_steps"], row["backwards"])
+
+
+def _second(row: Row) -> Second:
+    return Second(
+        _sums(row), row["stage"], row["acting_s"], row["tick_max_s"], row["env_calls"], row["pulse_s"]
+    )
+
+
+def _line(value: list[Any] | None) -> Line | None:
+    return None if value is None else (str(value[0]), int(value[1]), str(value[2]))
+
+
+def _loader(row: Row) -> Loader:
+    seen = row["depth_seen"]
+    return Loader(
+        id=row["id"],
+        num_workers=row["num_workers"],
+        batch_size=row["batch_size"],
+        prefetch_factor=row["prefetch_factor"],
+        persistent_workers=row["persistent_workers"],
+        pin_memory=row["pin_memory"],
+        length=row["length"],
+        dataset=row["dataset"],
+        epochs=row["epochs"],
+        batches=row["batches"],
+        wait_s=row["wait_s"],
+        wait_max_s=row["wait_max_s"],
+        open_s=row["open_s"],
+        depth_mean=row["depth_sum"] / seen if seen else None,
+        empty_frac=row["empty"] / seen if seen else None,
+    )
+
+
+def _worker(row: Row) -> Worker:
+    return Worker(
+        pid=row["pid"],
+        number=row["worker"],
+        batches=row["batches"],
+        samples=row["samples"],
+        wall_s=row["wall_s"],
+        cpu_s=row["cpu_s"],
+        collate_s=row["collate_s"],
+        sample_max_s=row["sample_max_s"],
+        alive_s=row["alive_s"],
+        lines=tuple((_line(leaf), _line(user), n) for leaf, user, n in row.get("lines", ())),
+    )

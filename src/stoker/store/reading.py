@@ -1,0 +1,26 @@
+"""A whole run, read from its folder: at the end, while it lives, or after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stoker.model.record import ProcessRecord
+from stoker.model.run import Run
+from stoker.store.folder import read_info
+from stoker.store.inside_files import read_process
+
+
+def load(folder: Path) -> Run:
+    processes: list[ProcessRecord] = []
+    unreadable: list[str] = []
+    for path in sorted((folder / "inside").glob("*-*.jsonl")):
+        if path.name.startswith("workers-"):
+            continue
+        try:
+            record = read_process(path)
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            unreadable.append(f"{path.name}: {error!r}")
+            continue
+        if record is not None:
+            processes.append(record)
+    return Run(folder, read_info(folder), tuple(processes), tuple(unreadable))
