@@ -14,7 +14,8 @@ MAY_IMPORT = {
     "errors": set(),
     "inside": set(),
     "model": set(),
-    "outside": {"model", "errors"},
+    # launch knows which processes belong to a run; the watcher asks it.
+    "outside": {"model", "errors", "launch"},
     "launch": {"model", "errors"},
     "store": {"inside", "model", "errors"},
     "ingest": {"model", "errors"},

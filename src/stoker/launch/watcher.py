@@ -1,0 +1,77 @@
+"""Start the host watcher beside a run, and stop it.
+
+It has a session of its own (Ctrl-C does not reach it), no marker, none of our descriptors and a Python path
+that holds Stoker alone, so that nothing meant for the training gets into it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.launch import reaper
+from stoker.launch.procfs import Identity
+from stoker.launch.tree import RUN_MARKER
+
+_PACKAGE_PARENT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self, *, timeout_s: float = 3.0) -> bool:
+        """Ask for its last row and wait for it; False where it had to be killed."""
+        if self.alive:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout_s)
+            return True
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return False
+        finally:
+            reaper.OWN.pop(self.pid, None)
+
+
+def start_watcher(
+    folder: Path, run_id: str, root: Identity, *, interval_s: float = 1.0, attached: bool = False
+) -> Watcher:
+    """`attached` watches a process that was there before: no marker, and its past is not counted."""
+    argv = [sys.executable, "-P", "-m", "stoker.outside.watch", "--folder", str(folder.resolve())]
+    argv += ["--run-id", run_id, "--pid", str(root.pid), "--interval", str(interval_s)]
+    if root.create_time is not None:
+        argv += ["--create-time", repr(root.create_time)]
+    if attached:
+        argv.append("--attached")
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=_environment(),
+        start_new_session=True,
+        close_fds=True,
+    )
+    reaper.OWN[process.pid] = process
+    return Watcher(process)
+
+
+def _environment() -> dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if name != RUN_MARKER}
+    env["PYTHONPATH"] = str(_PACKAGE_PARENT)
+    return env

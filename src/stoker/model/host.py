@@ -1,0 +1,184 @@
+"""What the host watcher writes to `outside/host.jsonl`: field names are the keys of its rows.
+
+A file is one header, then readings with a few rows of other kinds between them (`kind` says which). A field
+that is absent was not measured, or is looked at less often; `missing` rows say why, once each. Names that end
+in `_total` count upwards: rates come from the difference of two rows, so a lost row costs nothing. Counters
+of the tree start with the run (with the watcher, where it came later), those of the machine at boot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import get_type_hints
+
+SCHEMA = "stoker.host/1"
+
+
+class RowKind(StrEnum):
+    HEADER = "header"
+    READING = "reading"
+    MISSING = "missing"
+    ISOLATED_PYTHON = "isolated-python"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class HostHeader:
+    schema: str
+    run_id: str
+    root_pid: int
+    interval_s: float
+    monotonic_s: float
+    """`time.monotonic()` when `wall_s` was taken: puts every row's `t` on the wall clock."""
+    wall_s: float
+    attached: bool = False
+    """The process was there before the watcher: found by parentage, its past not counted."""
+    cores_machine: int | None = None
+    cores_allowed: float | None = None
+    """The smaller of affinity and cgroup quota."""
+    cores_affinity: int | None = None
+    cores_quota: float | None = None
+    memory_total_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    """Of the cgroup."""
+    cgroup_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    t: float
+    """`time.monotonic()`, the same clock as inside the training."""
+
+    processes: int | None = None
+    threads: int | None = None
+    cpu_s_total: float | None = None
+    """Of the tree, with processes that have ended."""
+    main_cpu_s_total: float | None = None
+    """Of the command's first process alone."""
+    descendants_cpu_s_total: float | None = None
+    busiest_pid: int | None = None
+    busiest_pct: float | None = None
+    """Of one core, since the row before."""
+    busiest_thread: str | None = None
+    busiest_thread_pct: float | None = None
+    """Of one core; the busiest thread of the busiest process, looked at every few rows."""
+    rss_bytes: int | None = None
+    """Sum over the tree; pages shared between processes count in each."""
+    major_faults_total: int | None = None
+    read_bytes_total: int | None = None
+    written_bytes_total: int | None = None
+    unreadable: int | None = None
+    """Processes of the tree whose disk traffic could not be read."""
+
+    machine_cpu_pct: float | None = None
+    allowed_cpu_pct: float | None = None
+    """Mean over the cores the command may use, whoever uses them."""
+    hottest_core: int | None = None
+    hottest_core_pct: float | None = None
+    iowait_pct: float | None = None
+    running: int | None = None
+    """Threads running or ready to run, on the whole machine."""
+    blocked: int | None = None
+    load_1m: float | None = None
+
+    memory_available_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    shm_used_bytes: int | None = None
+    shm_total_bytes: int | None = None
+    oom_kills_total: int | None = None
+
+    disk_read_bytes_total: int | None = None
+    disk_written_bytes_total: int | None = None
+    net_received_bytes_total: int | None = None
+    net_sent_bytes_total: int | None = None
+
+    cpu_pressure_s_total: float | None = None
+    io_pressure_s_total: float | None = None
+    io_full_pressure_s_total: float | None = None
+    memory_pressure_s_total: float | None = None
+    memory_full_pressure_s_total: float | None = None
+
+    cores_allowed: float | None = None
+    throttled_total: int | None = None
+    """Periods in which the cgroup ran out of its quota."""
+    throttle_periods_total: int | None = None
+    throttled_s_total: float | None = None
+    cgroup_memory_bytes: int | None = None
+
+    lost_rows: int | None = None
+    """Rows that could not be written so far, for want of space."""
+    watcher_cpu_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingField:
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedPython:
+    """A Python started so that nothing can be seen from inside it."""
+
+    pid: int
+    flags: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnd:
+    t: float
+    reason: str
+
+
+HostRow = HostHeader | HostReading | MissingField | IsolatedPython | HostEnd
+
+_CLASS_OF = {
+    RowKind.HEADER: HostHeader,
+    RowKind.READING: HostReading,
+    RowKind.MISSING: MissingField,
+    RowKind.ISOLATED_PYTHON: IsolatedPython,
+    RowKind.END: HostEnd,
+}
+_KIND_OF = {cls: kind for kind, cls in _CLASS_OF.items()}
+
+
+def to_row(row: HostRow) -> dict[str, object]:
+    """The row as written: its kind, then what is known."""
+    values = ((field.name, getattr(row, field.name)) for field in fields(row))
+    return {"kind": _KIND_OF[type(row)].value, **{name: value for name, value in values if value is not None}}
+
+
+def parse_row(row: Mapping[str, object]) -> HostReading | None:
+    """A reading; None for a row of another kind, or one that is not usable."""
+    parsed = parse_any(row)
+    return parsed if isinstance(parsed, HostReading) else None
+
+
+def parse_any(row: Mapping[str, object]) -> HostRow | None:
+    """A row of any kind. Keys of later versions are left out; a value of the wrong type is not measured."""
+    cls = _CLASS_OF.get(str(row.get("kind")))  # type: ignore[call-overload]
+    if cls is None:
+        return None
+    known = {name: row[name] for name, types in _TYPES[cls].items() if _fits(row.get(name), types)}
+    try:
+        return cls(**known)  # type: ignore[no-any-return]
+    except TypeError:  # a field the row cannot do without
+        return None
+
+
+def _types(cls: type) -> dict[str, tuple[type, ...]]:
+    """The JSON types each field takes; a whole number is a fine float."""
+    hints = get_type_hints(cls)
+    kinds = {name: getattr(hint, "__args__", (hint,)) for name, hint in hints.items()}
+    return {name: (*args, int) if float in args else args for name, args in kinds.items()}
+
+
+_TYPES = {cls: _types(cls) for cls in _KIND_OF}
+
+
+def _fits(value: object, types: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in types
+    return value is not None and isinstance(value, types)
