@@ -152,7 +152,7 @@ class Agent:
         self._rank()
         if last or now - self.last_lines >= LINES_S:
             self.last_lines = now
-            self._lines()
+            self._lines(last)
             self._sequence()
         writer.report_lost()
         recorder.want_shape = True
@@ -183,6 +183,7 @@ class Agent:
         """A loader's workers come and go with each epoch: they share one file, a line at a time."""
         if self.worker is not None and (last or now - self.last_lines >= WORKER_S):
             self.last_lines = now
+            self.pulse.settle(last=True)
             lines = sorted(self.pulse.lines.items(), key=lambda item: -item[1])[:5]
             places = {place["id"]: place for place in self.places.new}
             shown = [
@@ -237,7 +238,8 @@ class Agent:
             self.rank = rank
             self.writer.row(wire.RANK, rank)
 
-    def _lines(self):
+    def _lines(self, last):
+        self.pulse.settle(last)
         for place in self.places.new:
             self.writer.row(wire.PLACE, place)
         self.places.new = []

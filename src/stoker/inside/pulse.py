@@ -24,6 +24,7 @@ NAP_MAX_S = 0.010
 SHARE_MAX = 0.003
 FLUSH_S = 1.0
 LINES_S = 5.0
+SETTLE_S = 30.0
 
 
 class Pulse:
@@ -31,6 +32,7 @@ class Pulse:
         self.recorder = recorder
         self.places = places
         self.flush = flush
+        self.recent = []
         self.lines = {}
         self.samples = 0
         self.cost_s = 0.0
@@ -89,9 +91,21 @@ class Pulse:
         frame = sys._current_frames().get(owner)
         if frame is None:
             return
-        key = (phase, recorder.stage, self.places.of(frame))
-        self.lines[key] = self.lines.get(key, 0) + 1
+        self.recent.append((perf_counter(), phase, self.places.of(frame)))
         self.samples += 1
+
+    def settle(self, last=False):
+        """That an evaluation has begun is known only later: a look finds its stage once a tick is over."""
+        recorder = self.recorder
+        tick, now = recorder.last_tick, perf_counter()
+        known = now if last else max(tick.time if tick else 0.0, now - SETTLE_S)
+        recent, self.recent = self.recent, []
+        for when, phase, place in recent:
+            if when > known:
+                self.recent.append((when, phase, place))
+                continue
+            key = (phase, recorder.stage_at(when), place)
+            self.lines[key] = self.lines.get(key, 0) + 1
 
     def _limit(self, cost_s):
         self.cost_s += cost_s

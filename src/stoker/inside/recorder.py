@@ -269,6 +269,12 @@ class Recorder:
         if self.last_tick is not None:
             self.last_tick = edge
 
+    def stage_at(self, when):
+        for stage, snapshot in reversed(self.marks):
+            if snapshot.time <= when:
+                return stage
+        return wire.STARTUP
+
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
         if self.stage is wire.TRAIN and self.last_tick is not None:

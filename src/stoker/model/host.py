@@ -132,6 +132,16 @@ class HostEnd:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """All of it, sorted by kind."""
+
+    header: HostHeader | None = None
+    readings: tuple[HostReading, ...] = ()
+    missing: tuple[MissingField, ...] = ()
+    isolated: tuple[IsolatedPython, ...] = ()
+
+
 HostRow = HostHeader | HostReading | MissingField | IsolatedPython | HostEnd
 
 _CLASS_OF = {

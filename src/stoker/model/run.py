@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker.model.host import HostRecord
 from stoker.model.record import ProcessRecord
 
 
@@ -35,6 +36,7 @@ class Run:
     folder: Path
     info: RunInfo
     processes: tuple[ProcessRecord, ...]
+    host: HostRecord = field(default_factory=HostRecord)
     unreadable: tuple[str, ...] = ()
     """Files that could not be read, with the reason."""
 

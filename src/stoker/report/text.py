@@ -12,7 +12,7 @@ from stoker.report.escape import printable
 from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
 
 WIDTH = 80
-_BAR_WIDTH = 30
+_BAR_WIDTH = 24
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
 
 
@@ -56,7 +56,7 @@ def _draw(block: Block) -> list[Text]:
         case Notes(heading, notes):
             return _notes(heading, notes)
         case NextCommand(command, why):
-            tail = f"   {printable(why)}" if why else ""
+            tail = f"   {printable(why)}" if why and len(command) + len(why) + 9 <= WIDTH else ""
             return [Text.assemble(("next: ", "dim"), (printable(command), "cyan"), (tail, "dim"))]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from stoker.model.record import ProcessRecord
 from stoker.model.run import Run
 from stoker.store.folder import read_info
+from stoker.store.host_files import read_host
 from stoker.store.inside_files import read_process
 
 
@@ -23,4 +24,4 @@ def load(folder: Path) -> Run:
             continue
         if record is not None:
             processes.append(record)
-    return Run(folder, read_info(folder), tuple(processes), tuple(unreadable))
+    return Run(folder, read_info(folder), tuple(processes), read_host(folder), tuple(unreadable))

@@ -1,0 +1,172 @@
+"""`stoker run -- COMMAND`: the command itself, unchanged, and then one page about it on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from stoker import __version__
+from stoker.commands.output import declare_formats, show
+from stoker.diagnose.summary import parse_total, summarise
+from stoker.errors import StokerError, UsageError
+from stoker.launch import failure, injection
+from stoker.launch.child import Child, Exit, become_subreaper, start
+from stoker.launch.watcher import Watcher, start_watcher
+from stoker.model.run import RunInfo
+from stoker.report import live
+from stoker.store import folder as folders
+from stoker.store.reading import load
+
+_NAMED = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
+_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(s|m|min|h)?$")
+_UNITS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "stoker run [options] -- COMMAND …   or   stoker run --pid N"
+    parser.add_argument("--for", dest="limit_s", type=_seconds, metavar="90s", help="end it after this time")
+    parser.add_argument(
+        "--grace", type=_seconds, default=10.0, metavar="10s", help="between INT, TERM and KILL"
+    )
+    parser.add_argument("--env", action="append", default=[], type=_named, metavar="module:Class.method",
+                        help="this method is the environment's step (for one that is not Gymnasium's)")  # fmt: skip
+    parser.add_argument("--eval", action="append", default=[], type=_named, metavar="module:function",
+                        help="this function is the evaluation")  # fmt: skip
+    parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
+    parser.add_argument("--live", action="store_true", help="keep one status line on the terminal")
+    parser.add_argument("--quiet", action="store_true", help="record, show no page")
+    parser.add_argument("--pid", type=int, help="watch a job that already runs, from outside")
+    declare_formats(parser)
+
+
+def _seconds(text: str) -> float:
+    match = _DURATION.match(text)
+    if not match or float(match[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 10m or 2h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _named(text: str) -> str:
+    if not _NAMED.match(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form module:Class.method")
+    return text
+
+
+def _total(text: str) -> str:
+    if parse_total(text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: write e.g. '100000 ticks', '5e6 env_steps', '90 epochs'")
+    return text
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.pid is not None:
+        from stoker.commands import attach
+
+        return attach.run(args)
+    if not args.command:
+        raise UsageError("there is no command to run", hint="stoker run -- python train.py")
+    return _watched(args, list(args.command))
+
+
+def _watched(args: argparse.Namespace, command: list[str]) -> int:
+    folder = folders.create(command)
+    info = RunInfo(
+        id=folder.name,
+        command=tuple(command),
+        cwd=os.getcwd(),
+        started_wall=time.time(),
+        started_s=time.perf_counter(),
+        total=args.total,
+        stoker=__version__,
+        host=platform.node(),
+    )
+    oom_before = failure.oom_kills()
+    try:
+        folders.write_info(folder, info)
+        become_subreaper()
+        child = start(command, injection.environment(os.environ, folder, info.id, _names(args, command)))
+    except StokerError:
+        shutil.rmtree(folder, ignore_errors=True)  # nothing ran: there is nothing to keep
+        raise
+    watcher, problem = _watcher(folder, info.id, child)
+    exit = child.wait(limit_s=args.limit_s, grace_s=args.grace, on_beat=_beat(args, folder, child))
+    if watcher is not None:
+        watcher.stop()
+    verdict = failure.classify(exit, oom_before=oom_before, oom_after=failure.oom_kills())
+    info = _ended(info, exit, verdict, [*problem, *_left_over(child)])
+    _finish(args, folder, info)
+    return exit.shell_code
+
+
+def _names(args: argparse.Namespace, command: list[str]) -> list[str]:
+    """A name in the script itself may be given by the script's own name."""
+    scripts = {Path(part).stem for part in command if part.endswith(".py")}
+
+    def resolved(entry: str) -> str:
+        module, _, path = entry.partition(":")
+        return f"__main__:{path}" if module in scripts else entry
+
+    return [f"env={resolved(entry)}" for entry in args.env] + [
+        f"eval={resolved(entry)}" for entry in args.eval
+    ]
+
+
+def _watcher(folder: Path, run_id: str, child: Child) -> tuple[Watcher | None, list[str]]:
+    """The training goes on without it."""
+    try:
+        return start_watcher(folder, run_id, child.identity), []
+    except OSError as error:
+        return None, [f"the host watcher could not be started: {error}"]
+
+
+def _beat(args: argparse.Namespace, folder: Path, child: Child):  # type: ignore[no-untyped-def]
+    if not args.live or not sys.stderr.isatty():
+        return None
+
+    def beat() -> None:
+        line = live.status(folder, time.monotonic() - child.started_s, args.limit_s)
+        sys.stderr.write(f"\r\x1b[2K{line[:79]}")
+        sys.stderr.flush()
+
+    return beat
+
+
+def _left_over(child: Child) -> list[str]:
+    return [f"pid {member.identity.pid} could not be ended" for member in child.not_ended]
+
+
+def _ended(info: RunInfo, exit: Exit, verdict: failure.Failure, notes: list[str]) -> RunInfo:
+    text = None
+    if verdict.kind not in (failure.FailureKind.OK, failure.FailureKind.TIME_LIMIT):
+        text = f"{verdict.text}; {verdict.hint}" if verdict.hint else verdict.text
+    return replace(
+        info,
+        ended_s=time.perf_counter(),
+        exit_code=exit.code,
+        exit_signal=exit.signal,
+        ended_by=exit.ended_by.value,
+        failure=text,
+        notes=tuple(notes),
+    )
+
+
+def _finish(args: argparse.Namespace, folder: Path, info: RunInfo) -> None:
+    """The page is shown even where its last words could not be written."""
+    try:
+        folders.write_info(folder, info)
+    except StokerError as error:
+        info = replace(
+            info, notes=(*info.notes, f"the end of the run could not be recorded: {error.message}")
+        )
+    if args.live and sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[2K")
+    if not args.quiet:
+        sys.stderr.write("\n")
+        show(summarise(replace(load(folder), info=info)), args, sys.stderr)

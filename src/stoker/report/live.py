@@ -1,0 +1,41 @@
+"""One status line while a training runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from stoker.report.figures import duration, rate
+
+_TAIL_BYTES = 65_536
+
+
+def status(folder: Path, elapsed_s: float, limit_s: float | None) -> str:
+    """The last seconds of the process that ticks most."""
+    parts = [duration(elapsed_s) + (f" of {duration(limit_s)}" if limit_s else "")]
+    best = max((_last_two(path) for path in (folder / "inside").glob("*-*.jsonl")), key=_ticks, default=[])
+    if len(best) < 2:
+        return "stoker: " + parts[0] + " · no tick yet"
+    before, now = best
+    seconds = now["t"] - before["t"]
+    parts.append(f"{now['ticks']:,} ticks · {rate((now['ticks'] - before['ticks']) / seconds)}/s")
+    shares = [(b - a) / seconds for a, b in zip(before["s"], now["s"], strict=True)]
+    names = ("other", "data", "env", "infer", "h2d", "forward", "loss", "backward", "optim", "sync", "save")
+    top = sorted(zip(shares, names, strict=False), reverse=True)[:3]
+    parts += [f"{name} {100 * share:.0f} %" for share, name in top]
+    return "stoker: " + " · ".join(parts)
+
+
+def _ticks(rows: list[dict]) -> int:  # type: ignore[type-arg]
+    return int(rows[-1]["ticks"]) if rows else -1
+
+
+def _last_two(path: Path) -> list[dict]:  # type: ignore[type-arg]
+    try:
+        with path.open("rb") as handle:
+            handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            lines = handle.read().split(b"\n")
+        rows = [json.loads(line) for line in lines if line.endswith(b'"k":"second"}')]
+    except (OSError, ValueError):
+        return []
+    return [rows[max(0, len(rows) - 6)], rows[-1]] if len(rows) > 1 else []

@@ -1,0 +1,68 @@
+"""A run as JSON, for programs: every figure of the page and more, under a schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from stoker.diagnose.host import host_view
+from stoker.diagnose.sentence import sentence
+from stoker.diagnose.summary import Summary, Trainer
+from stoker.report.run_page import notes
+
+SCHEMA = "stoker.why/1"
+
+
+def render(summary: Summary) -> str:
+    info = summary.run.info
+    view = host_view(summary.run.host, summary.main.record.began_s if summary.main else None)
+    content = {
+        "schema": SCHEMA,
+        "run": asdict(info),
+        "folder": str(summary.run.folder),
+        "sentence": sentence(summary),
+        "whole_training": asdict(summary.length) if summary.length else None,
+        "trainers": [_trainer(trainer) for trainer in summary.trainers],
+        "processes": [
+            {"pid": p.pid, "rank": p.rank, "ticks": p.last.ticks if p.last else 0, "ended": p.ended}
+            for p in summary.run.processes
+        ],
+        "host": asdict(view) if view else None,
+        "notes": notes(summary),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=True)
+
+
+def _trainer(trainer: Trainer) -> dict[str, object]:
+    record, window = trainer.record, trainer.window
+    return {
+        "pid": record.pid,
+        "rank": record.rank,
+        "world": record.world,
+        "python": record.python,
+        "torch": record.torch,
+        "window": {
+            "seconds": window.seconds,
+            "ticks": window.content.ticks,
+            "samples": window.content.samples,
+            "env_steps": window.content.env_steps,
+            "warmup_s": window.warmup_s,
+            "remark": window.remark,
+        },
+        "stages_s": trainer.stages_s,
+        "phase_pct": trainer.phase_pct,
+        "acting_pct": trainer.acting_pct,
+        "compute_pct": trainer.compute_pct,
+        "throughput": asdict(trainer.throughput),
+        "optimizers": list(record.optimizers),
+        "optimizer_steps": list(record.optimizer_steps),
+        "iteration": asdict(trainer.iteration) if trainer.iteration else None,
+        "batch_rows": record.batch_rows,
+        "lines": [asdict(line) for line in trainer.lines[:50]],
+        "loaders": [asdict(view) for view in trainer.loaders],
+        "workers": [asdict(worker) for worker in record.workers],
+        "ranges": {name: {"count": n, "seconds": s} for name, (n, s) in record.ranges.items()},
+        "hook_failures": [asdict(hook) for hook in record.hook_failures],
+        "raised": asdict(record.raised) if record.raised else None,
+        "pulse_cpu_s": record.seconds[-1].pulse_s if record.seconds else None,
+    }
