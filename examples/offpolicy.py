@@ -206,7 +206,8 @@ def train(args: argparse.Namespace) -> None:
                 if losses:
                     print(loss.item().hex(), file=losses, flush=True)
             owed = 0
-        if step % 1000 < args.num_envs and finished and loss is not None:
+        last = step + args.num_envs > args.steps
+        if (last or step % 1000 < args.num_envs) and finished and loss is not None:
             print(
                 f"step {step}  return {np.mean(finished[-10:]):.0f}  critic loss {loss.item():.3f}",
                 flush=True,

@@ -10,6 +10,7 @@ two runs on one CPU thread give the same losses to the last bit; `--losses FILE`
 import argparse
 import os
 import random
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -58,8 +59,10 @@ def make_jpegs(count: int) -> Path:
         draw(label, rng).save(unfinished / f"{index:05d}_{CLASSES[label]}.jpg", quality=90)
     try:
         unfinished.rename(folder)
-    except OSError:  # another run was quicker
-        return folder if folder.is_dir() else unfinished
+    except OSError:
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(unfinished)  # another run was quicker
     return folder
 
 
