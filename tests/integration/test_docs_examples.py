@@ -1,0 +1,59 @@
+"""Every command on the page of the bundled trainers runs as it is written there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = re.findall(
+    r"^```sh\n(.*?)^```", (ROOT / "docs/examples.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+)
+
+
+def run_in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "examples").symlink_to(ROOT / "examples")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        ["sh", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_page_has_commands_for_both_trainers() -> None:
+    assert {name for name in ("vision.py", "offpolicy.py") if name in "".join(BLOCKS)} == {
+        "vision.py",
+        "offpolicy.py",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_commands_run_as_written(block: str, tmp_path: Path) -> None:
+    done = run_in_shell(block, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^epoch \d+ .*accuracy|^step \d+ .*return", done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["sac", "ddpg"])
+def test_offpolicy_repeats_its_losses(algo: str, tmp_path: Path) -> None:
+    flags = f"--device cpu --algo {algo} --steps 600 --num-envs 3 --update-interval 4"
+    once = f"python examples/offpolicy.py {flags}"
+    done = run_in_shell(f"{once} --losses a.txt\n{once} --losses b.txt\n", tmp_path)
+    assert done.returncode == 0, done.stderr
+    first = (tmp_path / "a.txt").read_text().splitlines()
+    assert first == (tmp_path / "b.txt").read_text().splitlines()
+    assert len(set(first)) > 50
+
+
+def test_offpolicy_without_gymnasium_says_so_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "gymnasium.py").write_text("raise ImportError('no gymnasium here')\n")
+    done = run_in_shell("PYTHONPATH=$PWD exec python examples/offpolicy.py --steps 1", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "offpolicy.py needs Gymnasium: pip install gymnasium\n"
