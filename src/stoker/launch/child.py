@@ -85,11 +85,16 @@ class Child:
         self.not_ended: Sequence[Member] = ()
         """Processes which outlived SIGKILL."""
         self._gate = gate
-        self._status: int | None = None
+        self._status: reaper.Status | None = None
         self._asked_to_end = False
         self._timed_out = False
         self._insistence = Insistence()
         self._repeats = Repeats()
+
+    @property
+    def cpu_s(self) -> float | None:
+        """After its end: what it used, exactly, with all below it that was waited for."""
+        return self._status.cpu_s if self._status else None
 
     def members(self) -> list[Member]:
         """All live processes of the run."""
@@ -159,7 +164,7 @@ class Child:
 
     def _exit(self) -> Exit:
         assert self._status is not None
-        code = os.waitstatus_to_exitcode(self._status)
+        code = os.waitstatus_to_exitcode(self._status.wait_status)
         by_user = EndedBy.USER if self._asked_to_end else EndedBy.ITSELF
         ended_by = EndedBy.TIME_LIMIT if self._timed_out else by_user
         return Exit(None, -code, ended_by) if code < 0 else Exit(code, None, ended_by)

@@ -35,8 +35,15 @@ OWN: dict[int, subprocess.Popen[bytes]] = {}
 """Stoker's own helpers (the watcher): never part of a run, and their status belongs to their Popen."""
 
 
-def take_status(child_pid: int) -> int | None:
-    """Reap whatever has ended; the child's wait status if it is among them.
+@dataclass(frozen=True, slots=True)
+class Status:
+    wait_status: int
+    cpu_s: float
+    """Its own, and of all below it that were waited for."""
+
+
+def take_status(child_pid: int) -> Status | None:
+    """Reap whatever has ended; the child's status if it is among them.
 
     Peeks before it takes (WNOWAIT), so that only the one meant is ever waited for.
     """
@@ -48,7 +55,8 @@ def take_status(child_pid: int) -> int | None:
         if ended is None:
             return None
         if ended.si_pid == child_pid:
-            return os.waitpid(child_pid, 0)[1]
+            _, wait_status, used = os.wait4(child_pid, 0)
+            return Status(wait_status, used.ru_utime + used.ru_stime)
         if ended.si_pid in OWN:
             OWN.pop(ended.si_pid).wait()
         else:
