@@ -23,7 +23,7 @@ from stoker.store import folder as folders
 from stoker.store.reading import load
 
 
-def run(args: argparse.Namespace) -> int:
+def attach(args: argparse.Namespace) -> int:
     if args.command:
         raise UsageError("--pid watches a job that runs; it takes no command", hint="stoker run -- …")
     command = _command(args.pid)

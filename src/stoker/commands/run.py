@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stoker import __version__
+from stoker.commands.attach import attach
 from stoker.commands.output import declare_formats, show
 from stoker.diagnose.summary import parse_total, summarise
 from stoker.errors import StokerError, UsageError
@@ -35,15 +36,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grace", type=_seconds, default=10.0, metavar="10s", help="between INT, TERM and KILL"
     )
-    parser.add_argument("--env", action="append", default=[], type=_named, metavar="module:Class.method",
-                        help="this method is the environment's step (for one that is not Gymnasium's)")  # fmt: skip
-    parser.add_argument("--eval", action="append", default=[], type=_named, metavar="module:function",
-                        help="this function is the evaluation")  # fmt: skip
+    _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
+    _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
     parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
     parser.add_argument("--live", action="store_true", help="keep one status line on the terminal")
     parser.add_argument("--quiet", action="store_true", help="record, show no page")
     parser.add_argument("--pid", type=int, help="watch a job that already runs, from outside")
     declare_formats(parser)
+
+
+def _declare_named(parser: argparse.ArgumentParser, flag: str, form: str, text: str) -> None:
+    parser.add_argument(flag, action="append", default=[], type=_named, metavar=form, help=text)
 
 
 def _seconds(text: str) -> float:
@@ -67,9 +70,7 @@ def _total(text: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     if args.pid is not None:
-        from stoker.commands import attach
-
-        return attach.run(args)
+        return attach(args)
     if not args.command:
         raise UsageError("there is no command to run", hint="stoker run -- python train.py")
     return _watched(args, list(args.command))

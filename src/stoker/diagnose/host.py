@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from stoker.model.host import HostReading, HostRecord
 
+MIN_S = 1.5
+"""Rates over less than this are noise: CPU time is counted in hundredths of a second, once a second."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostView:
@@ -35,13 +38,11 @@ def host_view(
         for row in record.readings
         if (start_s is None or row.t >= start_s) and (end_s is None or row.t <= end_s)
     ]
-    if len(rows) < 2:
+    if len(rows) < 2 or rows[-1].t - rows[0].t < MIN_S:
         rows = list(record.readings)
-    if len(rows) < 2:
+    if len(rows) < 2 or rows[-1].t - rows[0].t < MIN_S:
         return None
     seconds = rows[-1].t - rows[0].t
-    if seconds <= 0:
-        return None
     return HostView(
         seconds=seconds,
         cores_used=_rate(rows, "cpu_s_total"),

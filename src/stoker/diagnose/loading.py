@@ -49,7 +49,7 @@ def _view(loader: Loader, all_workers: tuple[Worker, ...]) -> LoaderView:
         sample_ms=_ms((wall - collate) / samples) if samples else None,
         sample_max_ms=_ms(max((w.sample_max_s for w in workers), default=0.0) or None),
         collate_ms=_ms(collate / batches) if batches else None,
-        cpu_frac=sum(w.cpu_s for w in workers) / wall if wall else None,
+        cpu_frac=min(1.0, sum(w.cpu_s for w in workers) / wall) if wall else None,
         busy_frac=wall / alive if alive and not own else None,
         supply_per_s=max(1, loader.num_workers) / fetch_s if fetch_s else None,
     )

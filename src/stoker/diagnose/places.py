@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from stoker.model.record import PHASES, Line, Place, ProcessRecord, Sums
 
-MIN_SAMPLES = 20
+MIN_SAMPLES = 5
+"""Fewer looks into a phase say nothing about its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def _sampled(record: ProcessRecord, window: Sums) -> list[LineShare]:
     return [
         LineShare(phase, place, pct(window, phase) * count / per_phase[phase], count)
         for (phase, place), count in counts.items()
-        if phase not in measured
+        if phase not in measured and per_phase[phase] >= MIN_SAMPLES
     ]
 
 

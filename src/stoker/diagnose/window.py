@@ -15,7 +15,7 @@ from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick
 BATCH = 5
 MIN_TICKS = 40
 OUTLIER = 5.0
-"""Ticks beyond this many medians are stalls: they count as that many medians, or one stall decides the cut."""
+"""Ticks beyond this many medians are stalls and count as that many, or one stall decides the cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def size(count: float) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.3g} ms"
+    return "not measured" if value is None else duration(value / 1000)
 
 
 def percent(fraction: float | None) -> str:

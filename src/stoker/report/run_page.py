@@ -82,7 +82,7 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
     if flow.env_steps_per_s:
         parts.append(f"{rate(flow.env_steps_per_s)} env steps/s")
     if flow.updates_per_env_step:
-        parts.append(f"{flow.updates_per_env_step:.3g} updates per env step")
+        parts.append(f"{flow.updates_per_env_step:.3g} update{_s(flow.updates_per_env_step)} per env step")
     rows = [("speed", " · ".join(parts) or "no ticks")]
     if described := _iteration(main):
         rows.append(("iteration", described))
@@ -95,9 +95,18 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
             )
         )
     order = ("startup", "warm-up", "train", "eval", "save", "after")
-    stages = [f"{name} {duration(main.stages_s[name])}" for name in order if name in main.stages_s]
+    life = sum(main.stages_s.values())
+    stages = [
+        f"{name} {duration(main.stages_s.get(name, 0.0))}"
+        for name in order
+        if name == "train" or main.stages_s.get(name, 0.0) > life / 100
+    ]
     rows.append(("stages", " · ".join(stages)))
     return rows
+
+
+def _s(count: float) -> str:
+    return "" if count == 1 else "s"
 
 
 def _iteration(main: Trainer) -> str:
@@ -108,7 +117,7 @@ def _iteration(main: Trainer) -> str:
     if cycle is not None and (cycle.env_calls or sum(cycle.optimizer_steps.values()) > 1):
         about = "" if cycle.exact else "about "
         if cycle.env_calls:
-            parts.append(f"{about}{cycle.env_calls:.4g} env call{'s' if cycle.env_calls > 1 else ''}")
+            parts.append(f"{about}{cycle.env_calls:.4g} env call{_s(cycle.env_calls)}")
         names = main.record.optimizers
         for index, steps in sorted(cycle.optimizer_steps.items()):
             name = names[index] if index < len(names) else "optimizer"
@@ -157,14 +166,15 @@ def _loader_block(main: Trainer) -> list[Block]:
         rows.append(
             (
                 "supply",
-                f"{rate(view.supply_per_s)} batches/s; without waiting the training takes {rate(demand)}",
+                f"the training could take {rate(demand)} batches/s, the loader can deliver "
+                f"{rate(view.supply_per_s)}",
             )
         )
     if loader.empty_frac is not None and loader.depth_mean is not None:
         rows.append(
             (
                 "queue",
-                f"empty at {percent(loader.empty_frac)} of the reads, {loader.depth_mean:.2g} batches on average",
+                f"empty at {percent(loader.empty_frac)} of the reads, {loader.depth_mean:.2g} batches in it",
             )
         )
     if len(main.loaders) > 1:

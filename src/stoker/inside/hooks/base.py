@@ -114,7 +114,7 @@ def _idle(*_):
 
 
 def _fault_for(name):
-    """`STOKER_FAULT=hook:install|1|1000` makes one hook fail on purpose; the tests prove nothing else does."""
+    """`STOKER_FAULT=hook:install|1|1000` makes one hook fail on purpose, for the tests."""
     wanted, _, when = os.environ.get("STOKER_FAULT", "").partition(":")
     return when if wanted == name else None
 
