@@ -33,7 +33,7 @@ tick()
 """
 PARENT = """
 import subprocess, sys, time
-kids = [subprocess.Popen([sys.executable, "-S", "-c", sys.argv[2]]) for _ in range(int(sys.argv[1]) - 1)]
+kids = [subprocess.Popen([sys.executable, "-c", sys.argv[2]]) for _ in range(int(sys.argv[1]) - 1)]
 time.sleep(100000)
 """
 
@@ -51,7 +51,7 @@ def rows(folder: Path) -> list[bytes]:
 def measure(processes: int, seconds: float) -> dict[str, object]:
     run_id = f"watcher-cost-{os.getpid()}-{processes}"
     env = {**os.environ, RUN_MARKER: run_id}
-    command = [sys.executable, "-S", "-c", PARENT, str(processes), WORKER]
+    command = [sys.executable, "-c", PARENT, str(processes), WORKER]
     job = subprocess.Popen(command, env=env, start_new_session=True)
     root = procfs.identify(job.pid)
     assert root is not None

@@ -57,7 +57,18 @@ def start_watcher(
         argv += ["--create-time", repr(root.create_time)]
     if attached:
         argv.append("--attached")
-    process = subprocess.Popen(
+    # It inherits the block: told to end while it still starts, it will write its rows first.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        process = _start(argv)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    reaper.OWN[process.pid] = process
+    return Watcher(process)
+
+
+def _start(argv: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -67,8 +78,6 @@ def start_watcher(
         start_new_session=True,
         close_fds=True,
     )
-    reaper.OWN[process.pid] = process
-    return Watcher(process)
 
 
 def _environment() -> dict[str, str]:

@@ -132,3 +132,10 @@ def test_the_commands_own_path_is_searched(drive: Drive, tmp_path: Path) -> None
     tool.chmod(0o755)
     path = f"PATH={tmp_path}:{os.environ['PATH']}"
     assert drive("--", "only-here", wrapper=("env", path)).wait() == 5
+
+
+def test_a_link_to_nothing(drive: Drive, tmp_path: Path) -> None:
+    (tmp_path / "train").symlink_to(tmp_path / "gone")
+    code, _, err = drive("--", str(tmp_path / "train")).finish()
+    assert code == 126
+    assert b"it is a link to nothing" in err

@@ -131,9 +131,8 @@ def test_orphans_are_reaped_and_the_commands_status_is_not_lost(drive: Drive) ->
 
 def test_members_by_marker_and_never_the_asker(drive: Drive, until: Until) -> None:
     driven = drive("--", "sh", "-c", "sleep 60 & sleep 60")
-    until(lambda: len(driven.members()) == 3, "three processes")
-    names = sorted(member.name for member in driven.members())
-    assert names == ["sh", "sleep", "sleep"]
+    names = ["sh", "sleep", "sleep"]
+    until(lambda: sorted(member.name for member in driven.members()) == names, "these three and no other")
     assert driven.process.pid not in {member.identity.pid for member in driven.members()}
 
 

@@ -34,6 +34,17 @@ def test_the_same_request_told_twice_is_one() -> None:
     assert repeats.seen(signal.SIGTERM, 50, 1.001)
 
 
+def test_only_requests_to_end_are_told_twice() -> None:
+    repeats = Repeats()
+    assert [repeats.seen(signal.SIGUSR1, 50, now) for now in (1.0, 1.001)] == [False, False]
+
+
+def test_a_stream_of_requests_is_not_swallowed_for_ever() -> None:
+    repeats = Repeats()
+    heard = [not repeats.seen(signal.SIGINT, 50, tick * 0.06) for tick in range(5)]
+    assert heard == [True, False, True, False, True]
+
+
 def test_another_sender_signal_or_time_is_another_request() -> None:
     repeats = Repeats()
     assert not repeats.seen(signal.SIGTERM, 50, 1.0)
