@@ -32,6 +32,17 @@ class Watcher:
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    @property
+    def failure(self) -> str:
+        """Why there are no more rows though the run goes on; empty while all is well."""
+        code = self.process.poll()
+        if not code:
+            return ""
+        if code == 2:
+            return "the host watcher could not write to the run's folder"
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return f"the host watcher {how}"
+
     def stop(self, *, timeout_s: float = 3.0) -> bool:
         """Ask for its last row and wait for it; False where it had to be killed."""
         if self.alive:

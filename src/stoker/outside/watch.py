@@ -210,7 +210,11 @@ def main(argv: list[str] | None = None) -> int:
     root = Identity(args.pid, args.create_time)
     if root.create_time is None:
         root = procfs.identify(args.pid) or root
-    watch(Assignment(args.folder, args.run_id, root, args.interval, args.attached))
+    try:
+        watch(Assignment(args.folder, args.run_id, root, args.interval, args.attached))
+    except OSError as error:  # the folder; what fails later only costs rows
+        sys.stderr.write(f"error: the host cannot be recorded\n  seen: {error}\n")
+        return 2
     return 0
 
 

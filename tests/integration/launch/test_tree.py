@@ -71,7 +71,7 @@ def test_a_time_limit_ends_everybody(drive: Drive, tmp_path: Path, until: Until,
     log = tmp_path / "family"
     program = FAMILY.replace("def tell", IGNORES + "def tell", 1) if stubborn else FAMILY
     command = [sys.executable, "-c", program + STAYS, str(log)]
-    driven = drive("--limit", "1.5", "--grace", "0.3", "--", *command)
+    driven = drive("--limit", "2", "--grace", "0.3", "--", *command)
     family = wait_for_family(log, until, 5)
     assert set(family) == {"root", "session", "grandchild", "daemon", "bare"}
     code, _, err = driven.finish()
@@ -99,7 +99,7 @@ def test_processes_that_appear_while_ending_are_ended_too(drive: Drive, until: U
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "while True: subprocess.run(['sleep', '60'], start_new_session=True)\n"
     )
-    driven = drive("--limit", "0.5", "--grace", "0.3", "--", sys.executable, "-c", respawn)
+    driven = drive("--limit", "1", "--grace", "0.3", "--", sys.executable, "-c", respawn)
     until(lambda: len(driven.members()) == 2, "parent and child")
     assert driven.wait() == 128 + signal.SIGKILL
     assert driven.members() == []
