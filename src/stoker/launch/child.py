@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from stoker.errors import UsageError
+from stoker.errors import FolderError, UsageError
 from stoker.launch import procfs, reaper, tree
 from stoker.launch.command import locate, not_runnable
 from stoker.launch.procfs import Identity
@@ -64,11 +64,18 @@ def _in_folder(cwd: Path | None) -> Iterator[None]:
         return
     back = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.chdir(cwd)
+        _enter(cwd)
         yield
     finally:
         os.fchdir(back)
         os.close(back)
+
+
+def _enter(folder: Path) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise FolderError(f"cannot work in {folder}", seen=error.strerror or str(error)) from None
 
 
 class Child:
@@ -171,7 +178,7 @@ class Child:
 
     def _hear(self, event: signal.struct_siginfo) -> None:
         number = event.si_signo
-        if number == signal.SIGCHLD or self._status is not None:
+        if number == signal.SIGCHLD:
             return
         from_kernel = event.si_code == FROM_KERNEL
         now = time.monotonic()
@@ -179,6 +186,8 @@ class Child:
             return
         if number == signal.SIGINT:
             self._insistence.press(now)
+        if self._status is not None:  # only the rest of its tree is left to end
+            return
         self._asked_to_end = self._asked_to_end or number in ASK_TO_END
         if not self.shares_group:
             self._pass_to_group(number)

@@ -43,6 +43,8 @@ def not_runnable(path: str, error: OSError, base: Path) -> StokerError:
     file = base / path
     if file.is_dir():
         return CommandNotRunnable(message, seen="it is a folder", hint="name the script in it")
+    if not file.exists():
+        return CommandNotRunnable(message, seen="it is a link to nothing", hint="check where it points")
     if error.errno == errno.ENOENT:
         return CommandNotRunnable(
             message,
@@ -53,8 +55,21 @@ def not_runnable(path: str, error: OSError, base: Path) -> StokerError:
         return CommandNotRunnable(
             message, seen="it has no '#!' line", hint=f"name its interpreter: stoker run -- sh {path}"
         )
-    hint = f"stoker run -- python {path}" if path.endswith(".py") else f"chmod +x {path}"
-    return CommandNotRunnable(message, seen=os.strerror(error.errno or 0), hint=hint)
+    return CommandNotRunnable(
+        message, seen=os.strerror(error.errno or 0), hint=_hint_against(error, path, file)
+    )
+
+
+def _hint_against(error: OSError, path: str, file: Path) -> str:
+    if error.errno == errno.E2BIG:
+        return "a shorter command line or environment"
+    if error.errno != errno.EACCES:
+        return ""
+    if path.endswith(".py"):
+        return f"stoker run -- python {path}"
+    if os.access(file, os.X_OK):
+        return "its disk may be mounted with noexec, or a folder above it is closed to this user"
+    return f"chmod +x {path}"
 
 
 def _first_line(file: Path) -> str:

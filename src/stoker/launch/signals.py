@@ -59,16 +59,18 @@ class Gate:
 
 
 class Repeats:
-    """Tells the second half of one request: `timeout` signals the process and then its whole group."""
+    """Tells the second half of one request to end: `timeout` signals the process, then its whole group."""
 
     def __init__(self) -> None:
         self._last: tuple[int, int, float] = (0, 0, float("-inf"))
 
     def seen(self, number: int, sender_pid: int, now: float) -> bool:
         last_number, last_sender, last_time = self._last
+        same = number in ASK_TO_END and (number, sender_pid) == (last_number, last_sender)
+        if same and now - last_time < _SAME_SENDER_AGAIN_S:
+            return True
         self._last = (number, sender_pid, now)
-        close = now - last_time < _SAME_SENDER_AGAIN_S
-        return close and (number, sender_pid) == (last_number, last_sender)
+        return False
 
 
 class Insistence:

@@ -32,6 +32,17 @@ class Watcher:
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    @property
+    def failure(self) -> str:
+        """Why there are no more rows though the run goes on; empty while all is well."""
+        code = self.process.poll()
+        if not code:
+            return ""
+        if code == 2:
+            return "the host watcher could not write to the run's folder"
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return f"the host watcher {how}"
+
     def stop(self, *, timeout_s: float = 3.0) -> bool:
         """Ask for its last row and wait for it; False where it had to be killed."""
         if self.alive:
@@ -57,7 +68,18 @@ def start_watcher(
         argv += ["--create-time", repr(root.create_time)]
     if attached:
         argv.append("--attached")
-    process = subprocess.Popen(
+    # It inherits the block: told to end while it still starts, it will write its rows first.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        process = _start(argv)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    reaper.OWN[process.pid] = process
+    return Watcher(process)
+
+
+def _start(argv: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -67,8 +89,6 @@ def start_watcher(
         start_new_session=True,
         close_fds=True,
     )
-    reaper.OWN[process.pid] = process
-    return Watcher(process)
 
 
 def _environment() -> dict[str, str]:

@@ -62,8 +62,9 @@ class HostReading:
     busiest_pct: float | None = None
     """Of one core, since the row before."""
     busiest_thread: str | None = None
+    busiest_thread_pid: int | None = None
     busiest_thread_pct: float | None = None
-    """Of one core; the busiest thread of the busiest process, looked at every few rows."""
+    """Of one core; the busiest thread of the process that was busiest a row before. Every few rows."""
     rss_bytes: int | None = None
     """Sum over the tree; pages shared between processes count in each."""
     major_faults_total: int | None = None

@@ -21,13 +21,17 @@ class Follower:
         self._known: dict[int, Stat] = {}
         self._examined: set[int] = set()
         self._looks = 0
+        self.blind = False
+        """/proc cannot be read, so that nobody seen does not mean nobody there."""
 
     def look(self) -> list[Stat]:
         """All processes of the run now, parents first; zombies too, whose account is not yet passed on."""
         if self._looks % _LOOK_AT_ALL_EVERY == 0:
             self._examined.clear()
         self._looks += 1
-        pids = set(procfs.list_pids() or ())
+        listed = procfs.list_pids()
+        self.blind = listed is None
+        pids = set(listed or ())
         known = self._read_known(pids)
         table = dict(known)
         marked = set()
@@ -153,24 +157,25 @@ def _faults(stat: Stat) -> Account:
 
 
 class ThreadTimes:
-    """CPU of single threads, between two looks at the same process."""
+    """CPU of single threads of one process, from `begin` to `finish`."""
 
     def __init__(self) -> None:
-        self._pid: int | None = None
+        self.pid: int | None = None
         self._t = 0.0
         self._before: dict[int, float] = {}
 
-    def busiest(self, pid: int | None, t: float) -> tuple[str | None, float | None]:
-        now = {} if pid is None else _threads(pid)
-        same = pid == self._pid and bool(self._before) and t > self._t
+    def begin(self, pid: int | None, t: float) -> None:
+        self.pid, self._t = pid, t
+        self._before = {} if pid is None else {thread: stat.cpu_s for thread, stat in _threads(pid).items()}
+
+    def finish(self, t: float) -> tuple[str | None, float | None]:
+        """Name and share of a core of the busiest; nothing where the process is gone."""
+        now = {} if self.pid is None or t <= self._t else _threads(self.pid)
         grown = [(stat.cpu_s - self._before.get(thread, 0.0), stat.name) for thread, stat in now.items()]
-        elapsed_s = t - self._t
-        self._pid, self._t = pid, t
-        self._before = {thread: stat.cpu_s for thread, stat in now.items()}
-        if not same or not grown:
+        if not grown or not self._before:
             return None, None
         cpu_s, name = max(grown)
-        return name, round(100 * max(cpu_s, 0.0) / elapsed_s, 1)
+        return name, round(100 * max(cpu_s, 0.0) / (t - self._t), 1)
 
 
 def _threads(pid: int) -> dict[int, Stat]:

@@ -87,6 +87,10 @@ class Watch:
         return bool(alive)
 
     @property
+    def end_reason(self) -> str:
+        return "/proc cannot be read" if self._follower.blind else "no process of the run is left"
+
+    @property
     def interval_s(self) -> float:
         return float(self._task.interval_s * 2 ** (self._journal.written_bytes // _STRETCH_AT_BYTES))
 
@@ -105,8 +109,10 @@ class Watch:
             **self._machine.pressure(),
             **self._throttling(),
         }
-        if self._looks % _SOMETIMES == 0:
-            found |= self._dear(use.busiest_pid, t)
+        if self._looks % _SOMETIMES == 1:
+            self._threads.begin(use.busiest_pid, t)
+        if self._looks % _SOMETIMES == 2:
+            found |= self._dear(t)
         if self._looks % _RARELY == 0:
             found |= self._rare()
         return HostReading(
@@ -137,10 +143,11 @@ class Watch:
             "throttled_s_total": round(held.throttled_s, 3),
         }
 
-    def _dear(self, busiest_pid: int | None, t: float) -> dict[str, object]:
-        name, pct = self._threads.busiest(busiest_pid, t)
+    def _dear(self, t: float) -> dict[str, object]:
+        name, pct = self._threads.finish(t)
         return {
             "busiest_thread": name,
+            "busiest_thread_pid": self._threads.pid,
             "busiest_thread_pct": pct,
             "cgroup_memory_bytes": self._group.memory_used_bytes(),
         }
@@ -185,7 +192,7 @@ def watch(task: Assignment) -> None:
             watch.look()
             watch.finish("told to end")
             return
-    watch.finish("no process of the run is left")
+    watch.finish(watch.end_reason)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -203,7 +210,11 @@ def main(argv: list[str] | None = None) -> int:
     root = Identity(args.pid, args.create_time)
     if root.create_time is None:
         root = procfs.identify(args.pid) or root
-    watch(Assignment(args.folder, args.run_id, root, args.interval, args.attached))
+    try:
+        watch(Assignment(args.folder, args.run_id, root, args.interval, args.attached))
+    except OSError as error:  # the folder; what fails later only costs rows
+        sys.stderr.write(f"error: the host cannot be recorded\n  seen: {error}\n")
+        return 2
     return 0
 
 

@@ -40,6 +40,8 @@ class Driven:
         options = ["--run-id", run_id, "--facts", str(self.facts_file)]
         self.argv = [*wrapper, sys.executable, str(HERE / "driver.py"), *options, *argv]
         self.master: int | None = None
+        self.shown = b""
+        """What came out of the terminal so far."""
         self.process = self._on_a_terminal() if tty else self._without()
 
     def _environment(self) -> dict[str, str]:

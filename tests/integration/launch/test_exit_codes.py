@@ -132,3 +132,34 @@ def test_the_commands_own_path_is_searched(drive: Drive, tmp_path: Path) -> None
     tool.chmod(0o755)
     path = f"PATH={tmp_path}:{os.environ['PATH']}"
     assert drive("--", "only-here", wrapper=("env", path)).wait() == 5
+
+
+def test_a_link_to_nothing(drive: Drive, tmp_path: Path) -> None:
+    (tmp_path / "train").symlink_to(tmp_path / "gone")
+    code, _, err = drive("--", str(tmp_path / "train")).finish()
+    assert code == 126
+    assert b"it is a link to nothing" in err
+
+
+def test_a_beat_that_fails_stops_the_beats_and_not_the_command(drive: Drive, tmp_path: Path) -> None:
+    beats = tmp_path / "beats"
+    wait_and_end = (
+        f"while [ ! -e {beats} ] || [ $(stat -c %s {beats}) -lt 3 ]; do sleep 0.05; done; sleep 0.2; exit 8"
+    )
+    code, _, err = drive("--beats", str(beats), "--", "sh", "-c", wait_and_end).finish()
+    assert code == 8
+    assert beats.read_text() == "xxx"
+    assert b"RuntimeError('third beat')" in err
+
+
+def test_a_folder_to_work_in(drive: Drive, tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\npwd\n")
+    (tmp_path / "tool").chmod(0o755)
+    code, out, _ = drive("--cwd", str(tmp_path), "--", "./tool").finish()
+    assert (code, out.decode().strip()) == (0, os.path.realpath(tmp_path))
+
+
+def test_no_such_folder_to_work_in(drive: Drive, tmp_path: Path) -> None:
+    code, _, err = drive("--cwd", str(tmp_path / "gone"), "--", "true").finish()
+    assert code == 2
+    assert b"cannot work in" in err

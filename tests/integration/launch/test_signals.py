@@ -6,6 +6,7 @@ The barrier: SIGUSR2 is sent last and takes the same way, so whatever was to com
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -173,3 +174,32 @@ def test_stop_in_the_background_stops_the_command_too(drive: Drive, signal_log: 
 def state(pid: int) -> str:
     stat = procfs.read_stat(pid)
     return stat.state if stat else "gone"
+
+
+def test_under_an_interactive_shell(drive: Drive, signal_log: Any, until: Until) -> None:
+    """Ctrl-Z stops the job and `fg` takes it up, Ctrl-C reaches the command once: as without Stoker."""
+    bash = ("bash", "--norc", "--noprofile", "-i", "-c", 'set -m; "$@"; fg; exit $?', "bash")
+    driven = drive("--", *signal_log.command, tty=True, wrapper=bash)
+    signal_log.wait_for("ready")
+    child = driven.facts()["child"]
+    driver = procfs.read_stat(child).parent_pid
+    assert driver != driven.process.pid
+    driven.press(b"\x1a")
+    # bash sees the job stop and goes on to `fg`, so the stop itself is over too soon to be looked at.
+    until(lambda: continued(driven), "bash to take the job up again")
+    until(lambda: state(child) == "S", "the command to go on")
+    driven.press(b"\x03")
+    signal_log.wait_for("SIGINT kernel")
+    os.kill(driver, signal.SIGUSR2)
+    assert driven.wait() == 7
+    assert signal_log.heard() == ["SIGINT kernel", "SIGUSR2 process"]
+
+
+def continued(driven: Any) -> bool:
+    """bash says which job it stopped and which it takes up, on the terminal."""
+    driven.shown += os.read(driven.master, 65536) if readable(driven.master) else b""
+    return driven.shown.count(b"driver.py") >= 2 or b"Stopped" in driven.shown
+
+
+def readable(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0.05)[0])

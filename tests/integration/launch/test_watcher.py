@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -94,6 +95,28 @@ def test_readable_after_it_was_killed(drive: Drive, tmp_path: Path, until: Until
     assert len(readings(tmp_path)) > 2
 
 
+def test_readable_whenever_it_was_killed(tmp_path: Path, until: Until) -> None:
+    """Looking as often as it can, killed at moments of chance: only the last line may be torn."""
+    job = os.posix_spawn("/bin/sleep", ["sleep", "60"], dict(os.environ))
+    chance = random.Random(20)
+    try:
+        root = procfs.identify(job)
+        assert root is not None
+        for number in range(8):
+            folder = tmp_path / str(number)
+            watcher = start_watcher(folder, "killed", root, interval_s=0.0)
+            wanted = 1 + chance.randrange(40)
+            until(lambda folder=folder, wanted=wanted: len(rows(folder)) > wanted, "some rows")
+            time.sleep(chance.random() / 100)
+            watcher.process.kill()
+            watcher.process.wait()
+            assert isinstance(rows(folder)[0], HostHeader)
+            assert readings(folder)
+    finally:
+        os.kill(job, signal.SIGKILL)
+        os.waitpid(job, 0)
+
+
 def test_it_stands_apart_from_the_run(drive: Drive, tmp_path: Path, until: Until) -> None:
     driven = drive("--watch", str(tmp_path), "--", "sleep", "60")
     watcher = driven.facts()["watcher"]
@@ -153,6 +176,16 @@ def test_an_existing_job_is_followed_by_parentage(tmp_path: Path, until: Until) 
         os.waitpid(job, 0)
         os.close(read_end)
     until(lambda: not watcher.alive, "the watcher to end with the job")
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, until: Until) -> None:
+    (tmp_path / "file").write_text("")
+    root = procfs.identify(os.getpid())
+    assert root is not None
+    watcher = start_watcher(tmp_path / "file" / "run", "nowhere", root)
+    until(lambda: not watcher.alive, "it to give up")
+    assert watcher.failure == "the host watcher could not write to the run's folder"
+    assert watcher.stop()
 
 
 def writes_tried(pid: int) -> int:

@@ -1,0 +1,208 @@
+"""What can be measured on this machine, what not, and why. Asks only, and never makes a CUDA context."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+from stoker.launch import procfs
+from stoker.launch.reaper import become_subreaper
+from stoker.outside import cgroup, host, pressure
+from stoker.outside.machine import read_cores
+
+PROCESS_TREE = "process tree (/proc)"
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    name: str
+    available: bool
+    detail: str = ""
+    """What was found."""
+    reason: str = ""
+    """Why it is not available, and what is lost without it."""
+
+
+def all_capabilities() -> list[Capability]:
+    return [*host_capabilities(), *gpu_capabilities()]
+
+
+def host_capabilities() -> list[Capability]:
+    return [
+        _python(),
+        _guarded(PROCESS_TREE, _proc),
+        _guarded("cores allowed", _cores),
+        _guarded("cgroup limits", _cgroup),
+        _guarded("pressure (PSI)", _pressure),
+        _guarded("disk bytes per process", _process_io),
+        _guarded("shared memory (/dev/shm)", _shm),
+        _guarded("orphans come to Stoker", _subreaper),
+        _guarded("signal by descriptor", _pidfd),
+        _guarded("queue depth (sem_getvalue)", _queue_depth),
+        _guarded("clock", _clock),
+    ]
+
+
+def _guarded(name: str, ask: Callable[[str], Capability]) -> Capability:
+    try:
+        return ask(name)
+    except Exception as error:  # whatever a strange machine answers, the other lines are still worth having
+        return Capability(name, False, reason=f"{type(error).__name__}: {error}")
+
+
+def _python() -> Capability:
+    return Capability("Python of Stoker", True, f"{sys.version.split()[0]}, {sys.executable}")
+
+
+def _proc(name: str) -> Capability:
+    pids = procfs.list_pids()
+    if pids is None or procfs.read_stat(os.getpid()) is None:
+        return Capability(name, False, reason="/proc cannot be read: nothing is seen from outside")
+    if procfs.read("/proc/1/stat") is None:
+        return Capability(name, True, "own processes only (/proc is mounted with hidepid)")
+    return Capability(name, True, f"{len(pids)} processes visible")
+
+
+def _cores(name: str) -> Capability:
+    cores = read_cores(os.getpid(), cgroup.find(os.getpid()))
+    if cores.allowed is None:
+        return Capability(name, False, reason="neither affinity nor the number of cores can be read")
+    quota = "none" if cores.quota is None else f"{cores.quota:g}"
+    detail = f"{cores.allowed:g} of {cores.machine} (affinity {len(cores.affinity)}, quota {quota})"
+    return Capability(name, True, detail)
+
+
+def _cgroup(name: str) -> Capability:
+    group = cgroup.find(os.getpid())
+    if group.version is None:
+        return Capability(name, False, reason="no cgroup is mounted: throttling is not measured")
+    limits = []
+    if group.quota_cores is not None:
+        limits.append(f"{group.quota_cores:g} cores")
+    if group.memory_limit_bytes is not None:
+        limits.append(f"{group.memory_limit_bytes / 2**30:.1f} GiB")
+    return Capability(name, True, f"version {group.version}, {' and '.join(limits) or 'no limit set'}")
+
+
+def _pressure(name: str) -> Capability:
+    text = procfs.read_text("/proc/pressure/cpu")
+    if text is None or pressure.parse(text) == pressure.NOT_MEASURED:
+        return Capability(
+            name,
+            False,
+            reason="the kernel does not keep it (CONFIG_PSI, boot option psi=1): CPU and disk "
+            "waits of the machine are not measured",
+        )
+    return Capability(name, True, "cpu, io, memory")
+
+
+def _process_io(name: str) -> Capability:
+    if host.parse_process_io(procfs.read_text("/proc/self/io") or "") is None:
+        return Capability(name, False, reason="/proc/<pid>/io is not readable: disk bytes of the run unknown")
+    return Capability(name, True, "/proc/<pid>/io")
+
+
+def _shm(name: str) -> Capability:
+    room = os.statvfs("/dev/shm")
+    total, free = room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
+    return Capability(name, True, f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free")
+
+
+def _subreaper(name: str) -> Capability:
+    answer = become_subreaper()
+    if answer:
+        return Capability(name, True, "PR_SET_CHILD_SUBREAPER")
+    reason = f"{answer.reason}; processes that lose parent and marker are missed by --for"
+    return Capability(name, False, reason=reason)
+
+
+def _pidfd(name: str) -> Capability:
+    os.close(os.pidfd_open(os.getpid()))
+    return Capability(name, True, "pidfd")
+
+
+def _queue_depth(name: str) -> Capability:
+    """What a queue's `qsize` rests on; missing on some systems."""
+    value = multiprocessing.get_context("fork").Semaphore(3).get_value()
+    return Capability(name, value == 3, "readable", f"gave {value} for 3" if value != 3 else "")
+
+
+def _clock(name: str) -> Capability:
+    source = procfs.read_text("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
+    calls = 2000
+    began = time.perf_counter_ns()
+    for _ in range(calls):
+        time.perf_counter_ns()
+    each_ns = (time.perf_counter_ns() - began) / calls
+    detail = f"{source.strip()}, {each_ns:.0f} ns a reading"
+    slow = each_ns > 1000
+    return Capability(name, not slow, detail, "reading the clock is slow: hooks cost more" if slow else "")
+
+
+def gpu_capabilities(nvml: ModuleType | None = None) -> list[Capability]:
+    """NVML and, per device, GPM. `nvml` takes the place of the library in tests."""
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+    except ImportError as error:
+        return [Capability("NVML", False, reason=f"nvidia-ml-py is not installed: {error}")]
+    try:
+        nvml.nvmlInit()
+    except Exception as error:
+        return [Capability("NVML", False, reason=f"{error}: no NVIDIA driver here; the device is the CPU")]
+    try:
+        return _ask_nvml(nvml)
+    except Exception as error:
+        return [Capability("NVML", False, reason=f"{error}")]
+    finally:
+        _quietly(nvml.nvmlShutdown)
+
+
+def _ask_nvml(nvml: ModuleType) -> list[Capability]:
+    driver = _text(_quietly(nvml.nvmlSystemGetDriverVersion)) or "unknown"
+    count = int(nvml.nvmlDeviceGetCount())
+    found = [Capability("NVML", True, f"driver {driver}, {count} device(s)")]
+    for index in range(count):
+        found += _guarded_device(nvml, index)
+    return found
+
+
+def _guarded_device(nvml: ModuleType, index: int) -> list[Capability]:
+    name = f"GPU {index}"
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        model = _text(nvml.nvmlDeviceGetName(handle))
+    except Exception as error:
+        return [Capability(name, False, reason=f"{error}")]
+    return [Capability(name, True, model), _gpm(nvml, handle, f"{name} real work (GPM)")]
+
+
+def _gpm(nvml: ModuleType, handle: object, name: str) -> Capability:
+    lost = 'busy time comes from NVML, "real work" needs a deep window'
+    try:
+        supported = bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
+    except Exception as error:  # an older binding, driver or card
+        return Capability(name, False, reason=f"{error}; {lost}")
+    return Capability(
+        name,
+        supported,
+        "Hopper or newer" if supported else "",
+        "" if supported else f"not on this card; {lost}",
+    )
+
+
+def _text(value: object) -> str:
+    """Older bindings answer in bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def _quietly(call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except Exception:
+        return None
