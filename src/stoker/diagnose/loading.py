@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.model.record import Loader, ProcessRecord, Sums, Worker
+from stoker.diagnose.places import MIN_SAMPLES
+from stoker.model.record import Line, Loader, ProcessRecord, Sums, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class LoaderView:
     """Of the fetching time; the rest is waiting: storage, network, sleep, or for a core."""
     busy_frac: float | None
     """Of the workers' lives."""
+    lines: list[tuple[Line | None, float]]
+    """Lines of the user's in which workers were found, with their share of the looks."""
     supply_per_s: float | None
     """Batches a second that the workers could deliver if they never had to wait."""
 
@@ -51,8 +54,22 @@ def _view(loader: Loader, all_workers: tuple[Worker, ...]) -> LoaderView:
         collate_ms=_ms(collate / batches) if batches else None,
         cpu_frac=min(1.0, sum(w.cpu_s for w in workers) / wall) if wall else None,
         busy_frac=wall / alive if alive and not own else None,
+        lines=_lines(workers),
         supply_per_s=max(1, loader.num_workers) / fetch_s if fetch_s else None,
     )
+
+
+def _lines(workers: list[Worker]) -> list[tuple[Line | None, float]]:
+    looks: dict[Line | None, int] = {}
+    for worker in workers:
+        for leaf, user, count in worker.lines:
+            line = user or leaf
+            looks[line] = looks.get(line, 0) + count
+    total = sum(looks.values())
+    if total < MIN_SAMPLES:
+        return []
+    ordered = sorted(looks.items(), key=lambda item: -item[1])
+    return [(line, count / total) for line, count in ordered]
 
 
 def demand_per_s(window: Sums) -> float | None:

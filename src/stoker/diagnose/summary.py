@@ -127,6 +127,8 @@ def _length(run: Run, main: Trainer) -> Length | None:
     if run.info.total:
         given = parse_total(run.info.total)
         return _time_for(*given, main, "--total") if given else None
+    if run.info.ended_by == "itself":
+        return None  # it was the whole training
     for flag, value in _flags(run.info.command):
         unit = _FLAGS.get(flag)
         if unit:

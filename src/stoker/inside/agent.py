@@ -16,6 +16,7 @@ from .imports import find_spec
 from .places import Places
 from .pulse import LINES_S, Pulse
 from .recorder import Recorder, process_start_s
+from .ticks import Ticks
 from .writer import Writer
 
 __all__ = ["Agent", "find_spec", "report_failure", "start"]
@@ -62,6 +63,7 @@ class Agent:
         self.hooks_written = set()
         self.last_lines = 0.0
         self.median_s = None
+        self.ticks = Ticks()
 
     def install(self):
         self.hooks = [kind(self) for kind in hooks.HOOKS]
@@ -141,10 +143,10 @@ class Agent:
         if self.worker_process:
             self._flush_worker(now, last)
             return
-        rows, recorder.tick_rows = recorder.tick_rows, []
-        self._median(rows)
-        writer.tick_rows(rows, self.born, self.median_s)
-        self._second(recorder.snapshot(now), rows)
+        ticks = self.ticks.take(recorder.take_tick_rows())
+        self._median(ticks)
+        writer.tick_rows(ticks, self.born, self.median_s)
+        self._second(recorder.snapshot(now), ticks)
         self._marks()
         self._optimizers()
         self._loaders()
@@ -157,9 +159,9 @@ class Agent:
         writer.report_lost()
         recorder.want_shape = True
 
-    def _second(self, snapshot, rows):
+    def _second(self, snapshot, ticks):
         recorder = self.recorder
-        durations = [after.time - before.time for _, before, after in rows]
+        durations = [duration for _, duration, _ in ticks]
         self.writer.row(
             wire.SECOND,
             {
@@ -192,8 +194,8 @@ class Agent:
             row = {"t": round(now, 6), "pid": os.getpid(), **self.worker.row(), "lines": shown}
             self.writer.shared_row("workers-%d.jsonl" % _creator(), {"schema": wire.WORKER_SCHEMA, **row})
 
-    def _median(self, rows):
-        durations = sorted(after.time - before.time for _, before, after in rows[-201:])
+    def _median(self, ticks):
+        durations = sorted(duration for _, duration, _ in ticks[-201:])
         if durations:
             middle = durations[len(durations) // 2]
             # Slowly, so that one second full of stalls does not make stalls normal.
@@ -256,7 +258,8 @@ class Agent:
 
     def _sequence(self):
         """The last run may still grow, so it waits for the next time."""
-        done = self.recorder.sequence[self.sequence_written : -1]
+        start, recorder = self.sequence_written, self.recorder
+        done = list(zip(recorder.symbols[start:-1], recorder.repeats[start:]))
         if done:
             self.writer.row(wire.SEQUENCE, {"runs": done})
             self.sequence_written += len(done)

@@ -38,6 +38,7 @@ class Pulse:
         self.cost_s = 0.0
         self.interval_s = SAMPLE_S
         self.stopping = False
+        self.paused = False
         self.lock = threading.Lock()
         self.error = None
         self._random = random.Random(0)  # its own generator: the script's random numbers are the script's
@@ -57,6 +58,8 @@ class Pulse:
         while not self.stopping:
             # Exponential gaps have no period that could fall in step with the loop.
             time.sleep(min(1.0, self.interval_s * (0.5 + self._random.expovariate(2.0))))
+            if self.paused:  # benchmarks switch watching on and off
+                continue
             self._nap()
             if self.stopping:
                 return
@@ -97,8 +100,8 @@ class Pulse:
     def settle(self, last=False):
         """That an evaluation has begun is known only later: a look finds its stage once a tick is over."""
         recorder = self.recorder
-        tick, now = recorder.last_tick, perf_counter()
-        known = now if last else max(tick.time if tick else 0.0, now - SETTLE_S)
+        now = perf_counter()
+        known = now if last else max(recorder.tick_s or 0.0, now - SETTLE_S)
         recent, self.recent = self.recent, []
         for when, phase, place in recent:
             if when > known:

@@ -2,10 +2,14 @@
 
 One recorder per process, one owner thread. Hooks call `enter` and `leave`; every moment between belongs to
 exactly one phase. All sums are cumulative; the pulse thread reads them once a second. Nothing here writes.
+
+What a tick leaves behind goes into flat arrays of numbers: containers that outlive a tick would make Python's
+garbage collector run more often than it does without us.
 """
 
 import os
 import threading
+from array import array
 from time import perf_counter
 
 from . import wire
@@ -19,6 +23,10 @@ TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE) for phase in ra
 # What may follow a model's call for the time between to count as the loss: more of the same, zero_grad or
 # backward.
 _CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD, OPTIM) for phase in range(len(wire.PHASES)))
+
+
+EDGE = -1
+ROW = 2 + len(wire.PHASES)
 
 
 class Snapshot:
@@ -54,9 +62,11 @@ class Recorder:
         "steps",
         "tick_optimizer",
         "ticks",
-        "last_tick",
+        "tick_s",
+        "tick_totals",
         "tick_rows",
-        "sequence",
+        "symbols",
+        "repeats",
         "stage",
         "usual",
         "marks",
@@ -93,9 +103,11 @@ class Recorder:
         self.steps = []
         self.tick_optimizer = 0
         self.ticks = 0
-        self.last_tick = None
-        self.tick_rows = []
-        self.sequence = []
+        self.tick_s = None
+        self.tick_totals = list(self.totals)
+        self.tick_rows = array("d")
+        self.symbols = []
+        self.repeats = array("q")
         self.stage = self.usual = wire.STARTUP
         self.marks = []
         self.eval_candidate = None
@@ -186,7 +198,7 @@ class Recorder:
         if self.stage is wire.EVAL:
             self.eval_edge = None
         elif not training and self.eval_candidate is None:
-            self.eval_candidate = self.last_tick or self.snapshot()
+            self.eval_candidate = self.last_tick()
         return self.enter(INFER)
 
     def model_ends(self, before):
@@ -237,21 +249,44 @@ class Recorder:
                 return index
             self.tick_optimizer = index
         self.ticks += 1
-        last, self.last_tick = self.last_tick, self.snapshot(self.since)
-        if self.usual is wire.STARTUP:
-            self.stage = self.usual = wire.TRAIN
-            self.marks.append((wire.TRAIN, self.last_tick))
-        elif last is not None:
-            self.tick_rows.append((index, last, self.last_tick))
+        self._tick_ends(index)
         return index
+
+    def _tick_ends(self, index):
+        """One row: which optimizer (EDGE: none, a tick begins here), when, and the sums at that moment."""
+        totals = self.totals
+        first = self.usual is wire.STARTUP
+        self.tick_s = self.since
+        self.tick_totals[:] = totals
+        self.tick_rows.extend((EDGE if first else index, self.since, *totals))
+        if first:
+            self.stage = self.usual = wire.TRAIN
+            self.marks.append((wire.TRAIN, self.last_tick()))
+
+    def take_tick_rows(self):
+        """Whole rows so far; called by the pulse while the training thread goes on appending."""
+        rows = self.tick_rows
+        count = len(rows) // ROW * ROW
+        taken = rows[:count]
+        del rows[:count]
+        return taken
+
+    def last_tick(self):
+        """The sums when the last tick ended; now, if there was none."""
+        if self.tick_s is None:
+            return self.snapshot()
+        return Snapshot(
+            self.tick_s, self.tick_totals.copy(), self.ticks, self.samples, self.env_steps, self.backwards
+        )
 
     def _event(self, symbol):
         """The order of env steps and optimizer steps, run-length coded: the iteration is found in it."""
-        sequence = self.sequence
-        if sequence and sequence[-1][0] == symbol:
-            sequence[-1][1] += 1
-        elif len(sequence) < wire.SEQUENCE_MAX:
-            sequence.append([symbol, 1])
+        symbols = self.symbols
+        if symbols and symbols[-1] == symbol:
+            self.repeats[-1] += 1
+        elif len(symbols) < wire.SEQUENCE_MAX:
+            self.repeats.append(1)
+            symbols.append(symbol)
 
     # -- stages ----------------------------------------------------------------------------------------
 
@@ -266,8 +301,10 @@ class Recorder:
         self.eval_edge = None
         self.stage = self.usual
         self.marks.append((self.usual, edge))
-        if self.last_tick is not None:
-            self.last_tick = edge
+        if self.tick_s is not None:
+            self.tick_s = edge.time
+            self.tick_totals[:] = edge.totals
+            self.tick_rows.extend((EDGE, edge.time, *edge.totals))
 
     def stage_at(self, when):
         for stage, snapshot in reversed(self.marks):
@@ -277,8 +314,8 @@ class Recorder:
 
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
-        if self.stage is wire.TRAIN and self.last_tick is not None:
-            self.marks.append((wire.AFTER, self.last_tick))
+        if self.stage is wire.TRAIN and self.tick_s is not None:
+            self.marks.append((wire.AFTER, self.last_tick()))
 
     def named_eval_begins(self):
         self.eval_named += 1

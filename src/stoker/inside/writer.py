@@ -8,6 +8,7 @@ import json
 import os
 
 from . import wire
+from .ticks import TICK_HEADER
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
@@ -72,17 +73,17 @@ class Writer:
 
     # -- ticks -----------------------------------------------------------------------------------------
 
-    def tick_rows(self, rows, born, median_s):
-        """`rows`: (optimizer, snapshot before, snapshot after), oldest first."""
-        if not rows or self.stem is None:
+    def tick_rows(self, ticks, born, median_s):
+        """`ticks`: (end, duration, line of text), oldest first."""
+        if not ticks or self.stem is None:
             return
-        lines = [_tick_line(*row) for row in rows]
-        start, end = rows[0][2].time, rows[-1][2].time
+        lines = "".join([line for _, _, line in ticks])
+        start, end = ticks[0][0], ticks[-1][0]
         if start - born <= wire.FIRST_S:
-            self._append(self._tick_file("first"), "".join(lines))
-        self._append(self._tick_file(self._tail_name(start, end)), "".join(lines))
+            self._append(self._tick_file("first"), lines)
+        self._append(self._tick_file(self._tail_name(start, end)), lines)
         limit = median_s * wire.SLOW_FACTOR if median_s else float("inf")
-        slow = [line for line, row in zip(lines, rows) if row[2].time - row[1].time > limit]
+        slow = [line for _, duration, line in ticks if duration > limit]
         if slow and self.slow_rows < wire.SLOW_ROWS_MAX:
             self.slow_rows += len(slow)
             self._append(self._tick_file("slow"), "".join(slow))
@@ -98,7 +99,7 @@ class Writer:
             if self.ticks.get(name) is not None:
                 try:
                     os.ftruncate(self.ticks[name], 0)
-                    self._append(self.ticks[name], _TICK_HEADER)
+                    self._append(self.ticks[name], TICK_HEADER)
                 except OSError:
                     self.lost += 1
         return "tail%d" % self.tail_turn
@@ -107,7 +108,7 @@ class Writer:
         if name not in self.ticks:
             try:
                 self.ticks[name] = os.open("%s.%s.tsv" % (self.stem, name), _FLAGS, 0o644)
-                self._append(self.ticks[name], _TICK_HEADER)
+                self._append(self.ticks[name], TICK_HEADER)
             except OSError:
                 self.lost += 1
                 return None
@@ -121,12 +122,3 @@ class Writer:
                 except OSError:
                     pass
         self.stream, self.ticks = None, {}
-
-
-_TICK_HEADER = "\t".join(wire.TICK_COLUMNS) + "\n"
-_TICK_FORMAT = "%d\t%d\t%d" + "\t%d" * len(wire.PHASES) + "\n"
-
-
-def _tick_line(optimizer, before, after):
-    spent = [(b - a) * 1e6 for a, b in zip(before.totals, after.totals)]
-    return _TICK_FORMAT % (after.time * 1e6, (after.time - before.time) * 1e6, optimizer, *spent)

@@ -10,7 +10,7 @@ from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
-from stoker.model.record import COMPUTE, PHASES
+from stoker.model.record import COMPUTE, PHASES, Place
 from stoker.report.figures import duration, milliseconds, percent, rate, size
 from stoker.report.page import Bar, Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
 
@@ -68,7 +68,7 @@ def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
     )
     blocks.append(Bars(heading, tuple(_bars(main))))
     blocks += _line_block(summary, main)
-    blocks += _loader_block(main)
+    blocks += _loader_block(summary, main)
     return blocks
 
 
@@ -149,12 +149,14 @@ def _line_block(summary: Summary, main: Trainer) -> list[Block]:
     return [Table("Lines that cost most", ("share", "phase", "line"), rows, frozenset({0}))]
 
 
-def _loader_block(main: Trainer) -> list[Block]:
+def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
     if not main.loaders:
         return []
     view = main.loaders[0]
     loader = view.loader
-    who = f"{view.workers} workers" if view.workers else "the training thread (num_workers=0)"
+    who = (
+        f"{view.workers} worker{_s(view.workers)}" if view.workers else "the training thread (num_workers=0)"
+    )
     parts = [f"{who}, batch {loader.batch_size or 'set by the sampler'}"]
     if view.sample_ms is not None:
         worst = f", slowest {milliseconds(view.sample_max_ms)}" if view.sample_max_ms else ""
@@ -177,6 +179,10 @@ def _loader_block(main: Trainer) -> list[Block]:
                 f"empty at {percent(loader.empty_frac)} of the reads, {loader.depth_mean:.2g} batches in it",
             )
         )
+    for line, share in view.lines[:1]:
+        if line is not None:
+            where = shown(Place(line, line), summary.run.info.cwd)
+            rows.append(("", f"workers were found in {where} at {percent(share)} of the looks"))
     if len(main.loaders) > 1:
         rows.append(("", f"{len(main.loaders)} loaders in use; workers' figures are of all together"))
     return [Facts(tuple(rows))]

@@ -14,11 +14,24 @@ _NAMES_MAX = 200
 
 
 class _RangeHook(Hook):
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.kinds = {}
+
+    def kind(self, name):
+        """None for a name of torch's own; else whether it names an evaluation."""
+        kind = self.kinds.get(name, self)
+        if kind is self:
+            kind = None if _OWN_OF_TORCH.match(name) else bool(_EVAL.search(name))
+            if len(self.kinds) < _NAMES_MAX:
+                self.kinds[name] = kind
+        return kind
+
     def begin(self, args):
         name = str(args[0])[:200]
-        if _OWN_OF_TORCH.match(name):
+        evaluation = self.kind(name)
+        if evaluation is None:
             return None
-        evaluation = bool(_EVAL.search(name))
         if evaluation:
             self.recorder.named_eval_begins()
         return name, evaluation, perf_counter()
@@ -50,15 +63,20 @@ class RecordFunctionHook(_RangeHook):
 
     def install(self, module):
         kind = module.autograd.profiler.record_function
-        enter, leave, hook = kind.__enter__, kind.__exit__, self
+        enter, leave, hook, known = kind.__enter__, kind.__exit__, self, self.kinds
 
         def __enter__(self):
-            self._stoker_token = hook.quietly(hook.begin, (self.name,))
+            if known.get(self.name, True) is not None:
+                token = hook.quietly(hook.begin, (self.name,))
+                if token is not None:
+                    self._stoker_token = token
             return enter(self)
 
         def __exit__(self, *exception):
             result = leave(self, *exception)
-            hook.quietly(hook.end, self.__dict__.pop("_stoker_token", None))
+            token = self.__dict__.pop("_stoker_token", None)
+            if token is not None:
+                hook.quietly(hook.end, token)
             return result
 
         self.patch(kind, "__enter__", __enter__)

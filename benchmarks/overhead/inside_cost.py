@@ -1,0 +1,252 @@
+"""What watching costs: alternating blocks with the hooks on and off, in one process, in random order.
+
+    python benchmarks/overhead/inside_cost.py [--pairs 200] [--out FILE]
+
+Two loops on one CPU thread: an off-policy update of about 2 ms a tick with an env step in it, and a wider
+one of about 20 ms. For each pair of blocks the ratio of the time per tick, on over off; reported are the mean of
+the log ratios and its 95 % interval (t), on the wall clock and on the process's CPU clock (which a noisy neighbour
+does not move). Beside it the hooks' own account: calls per tick times the measured cost of a call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "src" / "stoker" / "inside" / "site"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    if "STOKER_FOLDER" not in os.environ:
+        again_inside()
+    results = {name: measure(name, args.pairs, args.device) for name in LOOPS}
+    report = {"schema": "stoker.benchmark.overhead/1", **machine(), "device": args.device, "loops": results}
+    text = json.dumps(report, indent=1)
+    if args.out:
+        args.out.write_text(text + "\n")
+    for name, result in results.items():
+        print(
+            f"{name:10} {result['tick_ms']:7.2f} ms a tick   wall {interval(result['wall'])}   "
+            f"cpu {interval(result['cpu'])}   own account {result['account_pct']:.2f} %"
+        )
+
+
+def again_inside() -> None:
+    """This same script, as `stoker run` would start it."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "STOKER_FOLDER": folder, "PYTHONPATH": str(SITE), "OMP_NUM_THREADS": "1"}
+        sys.exit(subprocess.run([sys.executable, *sys.argv], env=env, check=False).returncode)
+
+
+def machine() -> dict[str, object]:
+    import torch
+
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "command": " ".join(["python", "benchmarks/overhead/inside_cost.py", *sys.argv[1:]]),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cpu": next(
+            (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+            "?",
+        ),
+        "cores": os.cpu_count(),
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
+        "load_1m": os.getloadavg()[0],
+    }
+
+
+class OffPolicy:
+    """Actor and critic, a replay sample, an env step, one update: the shape of an off-policy trainer."""
+
+    def __init__(self, width: int, batch: int, device: str) -> None:
+        import gymnasium
+        import torch
+
+        self.torch, self.device = torch, torch.device(device)
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+
+        def mlp(inputs: int, outputs: int) -> torch.nn.Module:
+            layers = [torch.nn.Linear(inputs, width), torch.nn.ReLU(), torch.nn.Linear(width, width)]
+            return torch.nn.Sequential(*layers, torch.nn.ReLU(), torch.nn.Linear(width, outputs)).to(
+                self.device
+            )
+
+        self.actor, self.critic, self.target = mlp(3, 1), mlp(4, 1), mlp(4, 1)
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters())
+        self.critic_optimizer = torch.optim.Adam(self.critic.parameters())
+        self.env = gymnasium.make("Pendulum-v1")
+        self.observation, _ = self.env.reset(seed=0)
+        self.data = torch.randn(10_000, 8)
+        self.batch = batch
+
+    def tick(self) -> None:
+        torch = self.torch
+        with torch.no_grad():
+            action = self.actor(torch.as_tensor(self.observation, device=self.device)).cpu().numpy()
+        self.observation, _, terminated, truncated, _ = self.env.step(action)
+        if terminated or truncated:
+            self.observation, _ = self.env.reset()
+        rows = self.data[torch.randint(10_000, (self.batch,))].to(self.device)
+        with torch.no_grad():
+            goal = rows[:, 4:5] + 0.99 * self.target(rows[:, :4])
+        loss = torch.nn.functional.mse_loss(self.critic(rows[:, :4]), goal)
+        self.critic_optimizer.zero_grad()
+        loss.backward()
+        self.critic_optimizer.step()
+        policy = -self.critic(torch.cat([rows[:, :3], self.actor(rows[:, :3])], 1)).mean()
+        self.actor_optimizer.zero_grad()
+        policy.backward()
+        self.actor_optimizer.step()
+
+
+LOOPS = {"2 ms": (64, 64, 0.25), "20 ms": (448, 1024, 0.5)}
+
+
+def measure(name: str, pairs: int, device: str) -> dict[str, object]:
+    width, batch, block_s = LOOPS[name]
+    loop, switch = OffPolicy(width, batch, device), Switch()
+    switch.on()
+    for _ in range(30):
+        loop.tick()
+    ticks = max(3, round(block_s / (timed(loop, 20)[0] / 20)))
+    wall: list[float] = []
+    cpu: list[float] = []
+    tick_s: list[float] = []
+    chance = random.Random(1)
+    for _ in range(pairs):
+        first_on = chance.random() < 0.5
+        seen = {}
+        for on in (first_on, not first_on):
+            (switch.on if on else switch.off)()
+            loop.tick()
+            seen[on] = timed(loop, ticks)
+        wall.append(math.log(seen[True][0] / seen[False][0]))
+        cpu.append(math.log(seen[True][1] / seen[False][1]))
+        tick_s.append(seen[False][0] / ticks)
+    switch.on()
+    return {
+        "pairs": pairs,
+        "ticks_per_block": ticks,
+        "tick_ms": 1000 * statistics.median(tick_s),
+        "wall": estimate(wall),
+        "cpu": estimate(cpu),
+        "account_pct": 100 * account_s(loop) / statistics.median(tick_s),
+        "wall_log_ratios": [round(value, 5) for value in wall],
+        "cpu_log_ratios": [round(value, 5) for value in cpu],
+    }
+
+
+def timed(loop: OffPolicy, ticks: int) -> tuple[float, float]:
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(ticks):
+        loop.tick()
+    if loop.device.type == "cuda":
+        loop.torch.cuda.synchronize()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+class Switch:
+    """All hooks and the pulse on or off; off is torch as it came."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.agent = sys.modules["_stoker_inside.agent"].agent
+        self.interval_s = self.agent.pulse.interval_s
+        self.adam = torch.optim.Adam
+        self.step = self.adam.step
+
+    def on(self) -> None:
+        for hook in self.agent.hooks:
+            hook.put_on()
+        self.adam.step = self.step
+        self.agent.pulse.paused = False
+
+    def off(self) -> None:
+        self.agent.pulse.paused = True
+        for hook in self.agent.hooks:
+            hook.take_off()
+        self.adam.step = self.step._torchdynamo_inline
+
+
+def estimate(ratios: list[float]) -> dict[str, float]:
+    mean = statistics.fmean(ratios)
+    half = 1.972 * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    return {
+        "cost_pct": 100 * (math.exp(mean) - 1),
+        "low_pct": 100 * (math.exp(mean - half) - 1),
+        "high_pct": 100 * (math.exp(mean + half) - 1),
+    }
+
+
+def interval(result: dict[str, float]) -> str:
+    return f"{result['cost_pct']:+.2f} % [{result['low_pct']:+.2f}, {result['high_pct']:+.2f}]"
+
+
+def account_s(loop: OffPolicy, ticks: int = 200) -> float:
+    """Seconds per tick by the hooks' own account: how often each is called, times what a call costs."""
+    agent = sys.modules["_stoker_inside.agent"].agent
+    recorder = agent.recorder
+    before, pulse_before, start = list(recorder.counts), agent.pulse.cost_s, time.perf_counter()
+    for _ in range(ticks):
+        loop.tick()
+    calls = sum(recorder.counts) - sum(before)
+    pulse_s = (agent.pulse.cost_s - pulse_before) / (time.perf_counter() - start)
+    modules = 5 * 6  # layers below the models called in a tick: five calls of six-layer stacks
+    per_tick = calls / ticks * call_cost_s(agent) + modules * layer_cost_s(loop)
+    return per_tick + pulse_s * (time.perf_counter() - start) / ticks
+
+
+def call_cost_s(agent: object, times: int = 20_000) -> float:
+    """One wrapped call more than the bare one."""
+    hook = next(hook for hook in agent.hooks if hook.name == "clip")  # type: ignore[attr-defined]
+
+    def nothing() -> None:
+        return None
+
+    return best(hook.wrap(nothing), times) - best(nothing, times)
+
+
+def layer_cost_s(loop: OffPolicy, times: int = 20_000) -> float:
+    """A layer's call inside a model, with our __call__ and with torch's."""
+    module = loop.torch.nn.Identity()
+    agent = sys.modules["_stoker_inside.agent"].agent
+    agent.recorder.phase = 5
+    ours, torchs = type(module).__call__, type(module)._wrapped_call_impl
+    cost = best(lambda: ours(module, 1), times) - best(lambda: torchs(module, 1), times)
+    agent.recorder.phase = 0
+    return max(0.0, cost)
+
+
+def best(call: object, times: int) -> float:
+    spent = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(times):
+            call()  # type: ignore[operator]
+        spent.append((time.perf_counter() - start) / times)
+    return min(spent)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""From the recorder's rows of sums to ticks: when each ended, how long it took, what it was spent on."""
+
+from . import wire
+from .recorder import EDGE, ROW
+
+TICK_HEADER = "\t".join(wire.TICK_COLUMNS) + "\n"
+_FORMAT = "%d\t%d\t%d" + "\t%d" * len(wire.PHASES) + "\n"
+
+
+class Ticks:
+    def __init__(self):
+        self.before = None
+
+    def take(self, rows):
+        """A list of (end, duration, line of text). A row marked EDGE only says where the next one begins."""
+        ticks, before = [], self.before
+        for start in range(0, len(rows), ROW):
+            now = [value * 1e6 for value in rows[start + 1 : start + ROW]]
+            if before is not None and rows[start] != EDGE:
+                spent = [b - a for a, b in zip(before, now)]
+                line = _FORMAT % (now[0], spent[0], rows[start], *spent[1:])
+                ticks.append((now[0] / 1e6, spent[0] / 1e6, line))
+            before = now
+        self.before = before
+        return ticks
