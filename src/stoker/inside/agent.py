@@ -53,9 +53,9 @@ class Agent:
         self.worker_process = False
         self.loaders = {}
         self.syncs = {}
-        self.rank = None
+        self.rank = self.rank_written = None
         self.born = time.perf_counter()
-        self.began = False
+        self.began = self.ended = False
         self.sequence_written = 0
         self.optimizers_written = 0
         self.marks_written = 0
@@ -72,8 +72,11 @@ class Agent:
         atexit.register(self.end)
 
     def forked(self):
+        self.pulse.wake()
         self.recorder.reset()
         self._fresh()
+        for hook in self.hooks:
+            hook.forked()
 
     # -- life of the record ----------------------------------------------------------------------------
 
@@ -87,8 +90,15 @@ class Agent:
                 self.writer.open(self._header())
             if not sys.is_finalizing():
                 self.pulse.start()
+            self._end_with_multiprocessing()
         except Exception as error:  # the folder may be gone or unwritable; the training is not ours to stop
             self.pulse.error = repr(error)
+
+    def _end_with_multiprocessing(self):
+        """A forked child of multiprocessing leaves by os._exit: atexit is not run there, its finalizers are."""
+        process, util = map(sys.modules.get, ("multiprocessing.process", "multiprocessing.util"))
+        if util is not None and process is not None and process.parent_process() is not None:
+            util.Finalize(None, self.end, exitpriority=-1000)
 
     def _header(self):
         torch = sys.modules.get("torch")
@@ -109,9 +119,9 @@ class Agent:
 
     def end(self):
         """The interpreter is going down in good order."""
-        if not self.began:
+        if not self.began or self.ended:
             return
-        self.pulse.stopping = True
+        self.ended = self.pulse.stopping = True
         if self.pulse.lock.acquire(timeout=2.0):
             try:
                 self.recorder.training_ended()
@@ -232,11 +242,17 @@ class Agent:
             self.hooks_written.add("pulse")
             self.writer.row(wire.HOOK, {"name": "pulse", "error": self.pulse.error, "when": "running"})
 
-    def _rank(self):
+    def note_rank(self):
+        """Once known it stays: a script that destroys its process group at the end has no rank by then."""
         rank = _rank()
-        if rank != self.rank:
+        if rank["rank"] is not None or self.rank is None:
             self.rank = rank
-            self.writer.row(wire.RANK, rank)
+
+    def _rank(self):
+        self.note_rank()
+        if self.rank != self.rank_written:
+            self.rank_written = self.rank
+            self.writer.row(wire.RANK, self.rank)
 
     def _lines(self, last):
         self.pulse.settle(last)

@@ -45,6 +45,9 @@ class Hook:
     def end(self, token, args, result):
         self.recorder.leave(token)
 
+    def forked(self):
+        """This is a new process now: what was noted about the old one is void."""
+
     def patch(self, owner, attribute, replacement):
         self.patches.append((owner, attribute, vars(owner).get(attribute, _MISSING), replacement))
         setattr(owner, attribute, replacement)

@@ -17,6 +17,9 @@ class GcHook(Hook):
         super().__init__(agent)
         self.before = None
 
+    def forked(self):
+        self.before = None
+
     def install(self, module):
         gc.callbacks.append(self._called)
 

@@ -12,6 +12,9 @@ class CompileHook(Hook):
         super().__init__(agent)
         self.before = None
 
+    def forked(self):
+        self.before = None
+
     def install(self, module):
         self.handler = module.callback_handler
         self.handler.register_start_callback(self._starts)

@@ -19,6 +19,9 @@ class OptimizerHook(Hook):
         super().__init__(agent)
         self.names = []
 
+    def forked(self):
+        self.names = []
+
     def install(self, module):
         optimizer = module.optim.Optimizer
         decorate = optimizer.profile_hook_step
@@ -53,6 +56,7 @@ class OptimizerHook(Hook):
         index = recorder.optimizer_stepped(args[0])
         if index == len(self.names):
             self.names.append(type(args[0]).__name__)
+            self.agent.note_rank()
 
 
 class ZeroGradHook(Hook):
