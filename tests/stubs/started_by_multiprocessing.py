@@ -1,4 +1,4 @@
-"""Two training processes with the stub torch: `… METHOD STEPS`, METHOD one of spawn, fork, forkserver, os.fork."""
+"""Two trainings with the stub torch: `… METHOD STEPS`; METHOD is one of spawn, fork, forkserver or os.fork."""
 
 import multiprocessing
 import os

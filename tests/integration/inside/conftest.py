@@ -73,7 +73,9 @@ def watch(tmp_path: Path) -> Watch:
         folder = folders.create(words, tmp_path)
         info = RunInfo(folder.name, tuple(words), str(tmp_path), time.time(), time.perf_counter())
         folders.write_info(folder, info)
-        done = call(words, tmp_path, injection.environment(environment(env or {}), folder, folder.name, named))
+        done = call(
+            words, tmp_path, injection.environment(environment(env or {}), folder, folder.name, named)
+        )
         return Watched(folder, done.returncode, done.stdout, done.stderr, summarise(load(folder)))
 
     return run

@@ -1,4 +1,4 @@
-"""As much of torch as the hooks touch, so that launchers and old Pythons are tested in a fraction of a second."""
+"""As much of torch as the hooks touch, so that launchers and old Pythons are tested in no time."""
 
 from . import autograd, cuda, distributed, nn, optim, serialization, utils
 from .autograd import is_grad_enabled, no_grad
