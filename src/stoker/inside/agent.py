@@ -12,6 +12,7 @@ import time
 
 from . import hooks, imports, wire
 from .failure import describe
+from .hooks.loader import Loaders
 from .imports import find_spec
 from .places import Places
 from .pulse import LINES_S, Pulse
@@ -33,9 +34,9 @@ def start():
         agent.install()
 
 
-def report_failure(error):
+def report_failure():
     if agent is not None:
-        agent.failed(error)
+        agent.failed()
 
 
 class Agent:
@@ -52,11 +53,11 @@ class Agent:
         self.pulse = Pulse(self.recorder, self.places, self.flush)
         self.worker = None
         self.worker_process = False
-        self.loaders = {}
+        self.loaders = Loaders()
         self.syncs = {}
-        self.rank = None
+        self.rank = self.rank_written = None
         self.born = time.perf_counter()
-        self.began = False
+        self.began = self.ended = False
         self.sequence_written = 0
         self.optimizers_written = 0
         self.marks_written = 0
@@ -74,8 +75,11 @@ class Agent:
         atexit.register(self.end)
 
     def forked(self):
+        self.pulse.wake()
         self.recorder.reset()
         self._fresh()
+        for hook in self.hooks:
+            hook.forked()
 
     # -- life of the record ----------------------------------------------------------------------------
 
@@ -84,13 +88,23 @@ class Agent:
         if self.began:
             return
         self.began = True
+        named = self.hook("named")
+        if named is not None:
+            named.look_in_script()
         try:
             if not self.worker_process:
                 self.writer.open(self._header())
             if not sys.is_finalizing():
                 self.pulse.start()
+            self._end_with_multiprocessing()
         except Exception as error:  # the folder may be gone or unwritable; the training is not ours to stop
             self.pulse.error = repr(error)
+
+    def _end_with_multiprocessing(self):
+        """A forked child of multiprocessing leaves by os._exit: without atexit, but with its finalizers."""
+        process, util = map(sys.modules.get, ("multiprocessing.process", "multiprocessing.util"))
+        if util is not None and process is not None and process.parent_process() is not None:
+            util.Finalize(None, self.end, exitpriority=-1000)
 
     def _header(self):
         torch = sys.modules.get("torch")
@@ -111,29 +125,48 @@ class Agent:
 
     def end(self):
         """The interpreter is going down in good order."""
-        if not self.began:
+        if not self.began or self.ended:
             return
-        self.pulse.stopping = True
+        self.ended = self.pulse.stopping = True
+        collector = self.hook("gc")
+        if collector is not None:
+            collector.take_off()  # it would be called while the interpreter is taken apart
         if self.pulse.lock.acquire(timeout=2.0):
             try:
-                self.recorder.training_ended()
-                self.flush(last=True)
-                error = getattr(sys, "last_value", None)
-                if error is not None:
-                    self.writer.row(wire.FAILURE, describe(error, self.places))
-                self.writer.row(wire.END, {"t": time.perf_counter()})
-                self.writer.close()
-            except Exception as error:
-                self.pulse.error = repr(error)
+                self._last_words()
             finally:
+                self.writer.close()
                 self.pulse.lock.release()
 
-    def failed(self, error):
+    def _last_words(self):
+        """Each by itself: what cannot be told does not keep back the rest."""
+        for tell in (self.recorder.training_ended, self._flush_last, self._hooks, self._failure):
+            try:
+                tell()
+            except Exception as error:
+                self.pulse.error = repr(error)
+        if not self.worker_process:
+            self.writer.row(wire.END, {"t": time.perf_counter()})
+
+    def _flush_last(self):
+        self.flush(last=True)
+        if not self.worker_process:
+            self._names_not_found()
+
+    def _failure(self):
+        error = getattr(sys, "last_value", None)
+        if error is not None:
+            self.writer.row(wire.FAILURE, describe(error, self.places))
+
+    def failed(self):
         """An uncaught exception in a process that recorded nothing else."""
         if not self.began:
             self.began = True
-            self.writer.open(self._header())
-            self.writer.row(wire.FAILURE, describe(error, self.places))
+            try:
+                self.writer.open(self._header())
+                self._failure()
+            except Exception:
+                return  # no folder to tell it to
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -183,7 +216,7 @@ class Agent:
 
     def _flush_worker(self, now, last):
         """A loader's workers come and go with each epoch: they share one file, a line at a time."""
-        if self.worker is not None and (last or now - self.last_lines >= WORKER_S):
+        if last or now - self.last_lines >= WORKER_S:
             self.last_lines = now
             self.pulse.settle(last=True)
             lines = sorted(self.pulse.lines.items(), key=lambda item: -item[1])[:5]
@@ -191,7 +224,9 @@ class Agent:
             shown = [
                 [places[key[2]]["leaf"], places[key[2]]["user"], n] for key, n in lines if key[2] in places
             ]
-            row = {"t": round(now, 6), "pid": os.getpid(), **self.worker.row(), "lines": shown}
+            row = {"t": round(now, 6), "pid": os.getpid(), "lines": shown, "hooks": self.failed_hooks()}
+            if self.worker is not None:
+                row.update(self.worker.row())
             self.writer.shared_row("workers-%d.jsonl" % _creator(), {"schema": wire.WORKER_SCHEMA, **row})
 
     def _median(self, ticks):
@@ -208,37 +243,51 @@ class Agent:
         self.marks_written = len(marks)
 
     def _optimizers(self):
-        names = self.optimizer_names()
+        hook = self.hook("optimizer")
+        names = hook.names if hook is not None else []
         for index in range(self.optimizers_written, len(names)):
             self.writer.row(wire.OPTIMIZER, {"id": index, "name": names[index]})
         self.optimizers_written = len(names)
 
-    def optimizer_names(self):
-        for hook in self.hooks:
-            if hook.name == "optimizer":
-                return hook.names
-        return []
+    def hook(self, name):
+        return next((hook for hook in self.hooks if hook.name == name), None)
 
     def _loaders(self):
-        for loader in list(self.loaders.values()):
+        for loader in self.loaders:
             row = loader.row()
             if row is not None:
                 self.writer.row(wire.LOADER, row)
 
     def _hooks(self):
-        for hook in self.hooks:
-            if hook.error and hook.name not in self.hooks_written:
-                self.hooks_written.add(hook.name)
-                self.writer.row(wire.HOOK, {"name": hook.name, "error": hook.error, "when": hook.failed_at})
-        if self.pulse.error and "pulse" not in self.hooks_written:
-            self.hooks_written.add("pulse")
-            self.writer.row(wire.HOOK, {"name": "pulse", "error": self.pulse.error, "when": "running"})
+        for failed in self.failed_hooks():
+            if failed["name"] not in self.hooks_written:
+                self.hooks_written.add(failed["name"])
+                self.writer.row(wire.HOOK, failed)
+
+    def failed_hooks(self):
+        every = [part for hook in self.hooks for part in (hook, *hook.parts)]
+        failed = [{"name": h.name, "error": h.error, "when": h.failed_at} for h in every if h.error]
+        if self.pulse.error:
+            failed.append({"name": "pulse", "error": self.pulse.error, "when": "running"})
+        return failed
+
+    def note_rank(self):
+        """Once known it stays: a script that destroys its process group at the end has no rank by then."""
+        rank = _rank()
+        if rank["rank"] is not None or self.rank is None:
+            self.rank = rank
+
+    def _names_not_found(self):
+        hook = self.hook("named")
+        for name in hook.missing() if hook is not None and hook.error is None else ():
+            row = {"name": "named", "error": "nothing called %s was seen here" % name, "when": "the end"}
+            self.writer.row(wire.HOOK, row)
 
     def _rank(self):
-        rank = _rank()
-        if rank != self.rank:
-            self.rank = rank
-            self.writer.row(wire.RANK, rank)
+        self.note_rank()
+        if self.rank != self.rank_written:
+            self.rank_written = self.rank
+            self.writer.row(wire.RANK, self.rank)
 
     def _lines(self, last):
         self.pulse.settle(last)

@@ -10,16 +10,31 @@ def describe(error, places):
     walked = list(traceback.walk_tb(error.__traceback__))
     user = [frame for frame, (raw, _) in zip(frames, walked) if places.kind(raw.f_code) == 2]
     line = (user or frames or [None])[-1]
-    message = str(error)
+    message = _message(error)
+    if isinstance(error, SyntaxError) and error.filename:  # its own line, not the one that imported it
+        return {**_named(error, message), "file": error.filename, "line": error.lineno, "function": None}
+    return {
+        **_named(error, message),
+        "file": line.filename if line else None,
+        "line": line.lineno if line else None,
+        "function": line.name if line else None,
+    }
+
+
+def _named(error, message):
     return {
         "type": type(error).__name__,
         "module": type(error).__module__,
         "message": message[:2000],
         "class": classify(type(error).__name__, message),
-        "file": line.filename if line else None,
-        "line": line.lineno if line else None,
-        "function": line.name if line else None,
     }
+
+
+def _message(error):
+    try:
+        return str(error)
+    except Exception:  # an exception class of the user's with a broken __str__
+        return ""
 
 
 def classify(name, message):

@@ -41,6 +41,7 @@ class Pulse:
         self.paused = False
         self.lock = threading.Lock()
         self.error = None
+        self._usual_switch_s = self._brief_switch_s = None
         self._random = random.Random(0)  # its own generator: the script's random numbers are the script's
 
     def start(self):
@@ -75,14 +76,19 @@ class Pulse:
             self._limit(time.thread_time() - started)
 
     def _nap(self):
-        usual = sys.getswitchinterval()
-        sys.setswitchinterval(min(SWITCH_S, usual))
-        brief = sys.getswitchinterval()
+        self._usual_switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH_S, self._usual_switch_s))
+        self._brief_switch_s = sys.getswitchinterval()
         try:
             time.sleep(min(NAP_MAX_S, self._random.expovariate(1 / NAP_S)))
         finally:
-            if sys.getswitchinterval() == brief:  # else the script has chosen another meanwhile
-                sys.setswitchinterval(usual)
+            self.wake()
+
+    def wake(self):
+        """End the nap, here or in the child of a fork, where nobody else would."""
+        usual, self._usual_switch_s = self._usual_switch_s, None
+        if usual is not None and sys.getswitchinterval() == self._brief_switch_s:
+            sys.setswitchinterval(usual)  # else the script has chosen another meanwhile
 
     def look(self):
         recorder = self.recorder

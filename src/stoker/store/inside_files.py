@@ -32,21 +32,20 @@ def read_process(path: Path) -> ProcessRecord | None:
         collected.take(row)
     if collected.header is None:
         return None
+    for row in _last_words(path.with_name(f"workers-{collected.header['pid']}.jsonl")):
+        collected.take_worker(row)
+    return collected.record(read_ticks(path, "first"), read_ticks(path, "slow"))
+
+
+def _last_words(path: Path) -> Iterable[Row]:
+    """The last row of each worker that ever lived."""
+    rows = json_rows(path) if path.exists() else ()
+    return {row["pid"]: row for row in rows if row and row.get("schema") == wire.WORKER_SCHEMA}.values()
+
+
+def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
+    """Ticks of one process, oldest first; names: `first`, `tail0`, `tail1`, `slow`. Tails may be large."""
     stem = path.with_suffix("")
-    ticks = _ticks(stem, "first", "tail0", "tail1")
-    workers = read_workers(path.with_name(f"workers-{collected.header['pid']}.jsonl"))
-    return collected.record(ticks, _ticks(stem, "slow"), workers)
-
-
-def read_workers(path: Path) -> tuple[Worker, ...]:
-    """The last word of each worker that ever lived."""
-    if not path.exists():
-        return ()
-    latest = {row["pid"]: row for row in json_rows(path) if row and row.get("schema") == wire.WORKER_SCHEMA}
-    return tuple(_worker(row) for row in latest.values())
-
-
-def _ticks(stem: Path, *names: str) -> tuple[Tick, ...]:
     rows: dict[int, list[int]] = {}
     for name in names:
         path = stem.with_name(f"{stem.name}.{name}.tsv")
@@ -71,6 +70,7 @@ class _Collected:
         self.sequence: list[tuple[int | str, int]] = []
         self.loaders: dict[int, Row] = {}
         self.worker: Row | None = None
+        self.workers: list[Worker] = []
         self.places: dict[int, Place] = {}
         self.lines: list[list[Any]] = []
         self.syncs: list[list[Any]] = []
@@ -89,6 +89,14 @@ class _Collected:
             self._sort(row)
         except (KeyError, TypeError, ValueError, IndexError):
             self.unreadable += 1
+
+    def take_worker(self, row: Row) -> None:
+        """Workers that fail, fail alike: one of each kind is enough."""
+        for hook in row.get("hooks", ()):
+            if all(known.name != hook["name"] for known in self.hooks):
+                self.hooks.append(HookFailure(hook["name"], hook["error"], f"{hook['when']}, in a worker"))
+        if "batches" in row:
+            self.workers.append(_worker(row))
 
     def _sort(self, row: Row) -> None:
         match row.get("k"):
@@ -126,9 +134,7 @@ class _Collected:
             case wire.END:
                 self.ended = True
 
-    def record(
-        self, ticks: tuple[Tick, ...], slow: tuple[Tick, ...], workers: tuple[Worker, ...]
-    ) -> ProcessRecord:
+    def record(self, ticks: tuple[Tick, ...], slow: tuple[Tick, ...]) -> ProcessRecord:
         header = self.header or {}
         own = (_worker({**self.worker, "pid": header["pid"]}),) if self.worker else ()
         return ProcessRecord(
@@ -149,7 +155,7 @@ class _Collected:
             optimizer_steps=tuple(self.last_second.get("steps", ())),
             sequence=tuple(self.sequence),
             loaders=tuple(_loader(row) for row in self.loaders.values()),
-            workers=own + workers,
+            workers=(*own, *self.workers),
             sampled=tuple(self._sampled()),
             blocking=tuple(self._blocking()),
             ranges=self.ranges,

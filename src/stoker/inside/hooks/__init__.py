@@ -3,11 +3,12 @@
 from .autograd import BackwardHook
 from .collector import GcHook
 from .compiling import CompileHook
-from .envs import GymHook, GymnasiumHook, NamedHook, Sb3Hook
+from .envs import GymHook, GymnasiumHook, Sb3Hook
 from .evaluation import LightningEvalHook, Sb3EvalHook
 from .loader import LoaderHook
 from .loader_worker import FetchHook
 from .modules import ModuleHook
+from .named import NamedHook
 from .optimizers import ClipHook, OptimizerHook
 from .ranges import NvtxHook, RecordFunctionHook
 from .saving import SaveHook

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 import threading
 
 _get_ident = threading.get_ident
@@ -24,17 +25,30 @@ class Hook:
         self.error = None
         self.failed_at = None
         self.patches = []
+        self.parts = []
         self.fault = _fault_for(self.name)
 
     def install_in(self, module):
+        if self.error is not None:
+            return
         try:
-            if self.fault == "install":
-                raise RuntimeError("fault asked for at install")
-            if self.fault:
-                self.begin = _failing_at(int(self.fault), self.begin)
+            self.arm_fault()
             self.install(module)
         except Exception as error:
             self.fail(error, "install")
+
+    def arm_fault(self):
+        if self.fault == "install":
+            raise RuntimeError("fault asked for at install")
+        if self.fault:
+            self.begin, self.fault = _failing_at(int(self.fault), self.begin), None
+
+    def part(self, kind):
+        """A second clock inside this hook, which fails by itself and is listed under its own name."""
+        part = kind(self.agent)
+        self.parts.append(part)
+        part.arm_fault()
+        return part
 
     def install(self, module):
         raise LookupError("a hook without install()")
@@ -44,6 +58,9 @@ class Hook:
 
     def end(self, token, args, result):
         self.recorder.leave(token)
+
+    def forked(self):
+        """This is a new process now: what was noted about the old one is void."""
 
     def patch(self, owner, attribute, replacement):
         self.patches.append((owner, attribute, vars(owner).get(attribute, _MISSING), replacement))
@@ -67,8 +84,9 @@ class Hook:
                 setattr(owner, attribute, original)
 
     def put_on(self):
-        for owner, attribute, _, replacement in self.patches:
-            setattr(owner, attribute, replacement)
+        for owner, attribute, original, replacement in self.patches:
+            if vars(owner).get(attribute, _MISSING) is original:  # else somebody patched it meanwhile
+                setattr(owner, attribute, replacement)
 
     def wrap(self, original, follows_dynamo=True):
         """`original`, with `begin` and `end` around it when the training thread calls it."""
@@ -101,12 +119,9 @@ class Hook:
 def invisible_to_dynamo(replacement, original):
     """torch.compile traces `original` in place of ours, and leaves our own frame alone."""
     replacement._torchdynamo_inline = original
-    try:
-        from torch._C._dynamo.eval_frame import skip_code
-
-        skip_code(replacement.__code__)
-    except Exception:
-        return  # an older torch: the attribute above is all there is
+    evaluation = sys.modules.get("torch._C._dynamo.eval_frame")
+    if hasattr(evaluation, "skip_code"):  # else an older torch: the attribute above is all there is
+        evaluation.skip_code(replacement.__code__)
 
 
 def _idle(*_):

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from time import perf_counter
 
 from ..wire import GC
 from .base import Hook
@@ -10,12 +11,17 @@ _get_ident = threading.get_ident
 
 
 class GcHook(Hook):
+    """What a collection took is known when it is over; the phase it fell into goes on as if nothing was."""
+
     name = "gc"
     modules = ("torch",)
 
     def __init__(self, agent):
         super().__init__(agent)
-        self.before = None
+        self.start = None
+
+    def forked(self):
+        self.start = None
 
     def install(self, module):
         gc.callbacks.append(self._called)
@@ -25,7 +31,7 @@ class GcHook(Hook):
             gc.callbacks.remove(self._called)
 
     def begin(self, args):
-        return self.recorder.enter(GC)
+        return perf_counter()
 
     def _called(self, when, _info):
         recorder = self.recorder
@@ -33,9 +39,9 @@ class GcHook(Hook):
             return
         try:
             if when == "start":
-                self.before = self.begin(())
-            elif self.before is not None:
-                recorder.leave(self.before)
-                self.before = None
+                self.start = self.begin(())
+            elif self.start is not None:
+                start, self.start = self.start, None
+                recorder.attribute(GC, start)
         except Exception as error:
             self.fail(error, "call")

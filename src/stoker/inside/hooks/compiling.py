@@ -1,7 +1,11 @@
 """`compile`: torch.compile at work. While it traces, the patches on Tensor methods are off."""
 
+import threading
+
 from ..wire import COMPILE
 from .base import Hook
+
+_get_ident = threading.get_ident
 
 
 class CompileHook(Hook):
@@ -10,6 +14,9 @@ class CompileHook(Hook):
 
     def __init__(self, agent):
         super().__init__(agent)
+        self.before = None
+
+    def forked(self):
         self.before = None
 
     def install(self, module):
@@ -21,24 +28,24 @@ class CompileHook(Hook):
         return None  # the callbacks stay registered and do nothing: removing one while it runs is not safe
 
     def begin(self, args):
+        """None in a thread that is not the training's: its compiling costs the training nothing."""
         recorder = self.recorder
-        recorder.adopt()
+        if _get_ident() != recorder.owner and not recorder.adopt():
+            return None
         return recorder.enter(COMPILE)
 
     def _starts(self, _arguments):
         try:
-            for hook in self.agent.hooks:
-                if hook.name == "transfer":
-                    hook.take_off()
+            self.agent.hook("transfer").take_off()
             self.before = self.begin(())
         except Exception as error:
             self.fail(error, "call")
 
     def _ends(self, _arguments):
         try:
-            for hook in self.agent.hooks:
-                if hook.name == "transfer" and hook.error is None:
-                    hook.put_on()
+            transfer = self.agent.hook("transfer")
+            if transfer.error is None:
+                transfer.put_on()
             if self.before is not None:
                 self.recorder.leave(self.before)
                 self.before = None

@@ -1,14 +1,40 @@
 """`data`: the main process waiting for a batch, per DataLoader, and how full its queue was."""
 
+import weakref
+
 from .base import Hook
+
+LOADERS_MAX = 64
+
+
+class Loaders:
+    """The DataLoaders of this process. One that is made anew for each epoch is one loader all the same."""
+
+    def __init__(self):
+        self._all = []
+
+    def __iter__(self):
+        return iter(list(self._all))
+
+    def of(self, loader):
+        for known in self._all:
+            if known.loader() is loader:
+                return known
+        facts = _facts(loader)
+        for known in self._all:
+            if known.loader() is None and known.facts == facts or known.number == LOADERS_MAX - 1:
+                known.take(loader, facts)
+                return known
+        self._all.append(Loader(len(self._all), loader, facts))
+        return self._all[-1]
 
 
 class Loader:
     """One DataLoader as the main process sees it; sums are cumulative."""
 
-    def __init__(self, number, loader):
-        self.facts = {"id": number, **_facts(loader)}
-        self.batch_size = loader.batch_size
+    def __init__(self, number, loader, facts):
+        self.number = number
+        self.take(loader, facts)
         self.epochs = 0
         self.batches = 0
         self.wait_s = 0.0
@@ -19,11 +45,25 @@ class Loader:
         self.empty = 0
         self._written = -1
 
+    def take(self, loader, facts):
+        self.loader = weakref.ref(loader)
+        self.facts = facts
+        self.batch_size = loader.batch_size
+        self.last_size = _last_size(loader)
+
+    def samples_of(self, iterator, batch):
+        if not self.batch_size:
+            return _rows_of(batch)
+        if self.last_size and getattr(iterator, "_num_yielded", None) == self.facts["length"]:
+            return self.last_size
+        return self.batch_size
+
     def row(self):
         if self.batches + self.epochs == self._written:
             return None
         self._written = self.batches + self.epochs
         return {
+            "id": self.number,
             **self.facts,
             "epochs": self.epochs,
             "batches": self.batches,
@@ -41,12 +81,12 @@ class LoaderHook(Hook):
     modules = ("torch.utils.data.dataloader",)
 
     def install(self, module):
-        self.patch(module.DataLoader, "__iter__", _OpenHook(self).wrap(module.DataLoader.__iter__))
+        self.patch(module.DataLoader, "__iter__", self.part(_OpenHook).wrap(module.DataLoader.__iter__))
         base = module._BaseDataLoaderIter
         self.patch(base, "__next__", self.wrap(base.__next__))
 
     def begin(self, args):
-        loader = self.agent.loaders.get(getattr(args[0], "_stoker_loader", None))
+        loader = getattr(args[0], "_stoker_loader", None)
         if loader is not None:
             _note_depth(loader, args[0])
         recorder = self.recorder
@@ -65,16 +105,13 @@ class LoaderHook(Hook):
         loader.wait_s += waited
         if waited > loader.wait_max_s:
             loader.wait_max_s = waited
-        recorder.samples += loader.batch_size or _rows_of(result)
+        recorder.samples += loader.samples_of(args[0], result)
 
 
 class _OpenHook(Hook):
     """`iter(loader)`: starts workers at each epoch unless they persist."""
 
     name = "loader_open"
-
-    def __init__(self, parent):
-        super().__init__(parent.agent)
 
     def begin(self, args):
         recorder = self.recorder
@@ -87,12 +124,10 @@ class _OpenHook(Hook):
         self.recorder.leave(before)
         if result is None:
             return
-        loaders, key = self.agent.loaders, id(args[0])
-        if key not in loaders:
-            loaders[key] = Loader(len(loaders), args[0])
-        loaders[key].epochs += 1
-        loaders[key].open_s += self.recorder.since - start
-        result._stoker_loader = key
+        loader = self.agent.loaders.of(args[0])
+        loader.epochs += 1
+        loader.open_s += self.recorder.since - start
+        result._stoker_loader = loader  # the iterator is never pickled: torch forbids it
 
 
 def _note_depth(loader, iterator):
@@ -123,17 +158,35 @@ def _rows_of(batch):
     return 1
 
 
-def _facts(loader):
+def _last_size(loader):
+    """Samples in the last batch of an epoch where it is not a full one; else None."""
+    if loader.drop_last or not loader.batch_size or _is_iterable(loader):
+        return None
     try:
-        length = len(loader)
+        return len(loader.sampler) % loader.batch_size or None
     except Exception:
-        length = None  # an iterable data set without a length
+        return None  # a sampler without a length
+
+
+def _length(loader):
+    """Never asked of an iterable data set: torch remembers the answer and warns where it was wrong."""
+    try:
+        return None if _is_iterable(loader) else len(loader)
+    except Exception:
+        return None  # a sampler without a length
+
+
+def _is_iterable(loader):
+    return bool(getattr(loader, "_dataset_kind", 0))  # torch's _DatasetKind: Map is 0, Iterable 1
+
+
+def _facts(loader):
     return {
         "num_workers": loader.num_workers,
         "batch_size": loader.batch_size,
         "prefetch_factor": loader.prefetch_factor,
         "persistent_workers": loader.persistent_workers,
         "pin_memory": bool(loader.pin_memory),
-        "length": length,
+        "length": _length(loader),
         "dataset": type(loader.dataset).__name__,
     }

@@ -4,11 +4,14 @@ From the main process alone, slow storage, slow decoding and slow collating cann
 """
 
 import sys
+import threading
 import time
 from time import perf_counter
 
 from ..wire import DATA
 from .base import Hook
+
+_get_ident = threading.get_ident
 
 
 class WorkerTotals:
@@ -73,23 +76,27 @@ class FetchHook(Hook):
             timed = _TimedIndices(indices)
             timed.totals = totals
             indices = timed
-        return totals, indices, plain, time.thread_time(), self.recorder.enter(DATA), perf_counter()
+        recorder = self.recorder
+        # A thread of the script's own may fetch ahead: that is counted, but it is not the training's time.
+        before = recorder.enter(DATA) if _get_ident() == recorder.owner else None
+        return totals, indices, plain, time.thread_time(), before, perf_counter()
 
     def end(self, token, args, result):
         totals, indices, plain, cpu, before, start = token
-        self.recorder.leave(before)
+        if before is not None:
+            self.recorder.leave(before)
         totals.wall_s += perf_counter() - start
         totals.cpu_s += time.thread_time() - cpu
         totals.batches += 1
         if plain:
-            totals.samples += len(indices) if isinstance(indices, list) else 1
+            totals.samples += len(indices) if hasattr(indices, "__len__") else 1
 
     def _timed_fetch(self, fetch):
         hook, recorder = self, self.recorder
 
         def timed_fetch(self, possibly_batched_index):
-            hook.time_collate(self)
             try:
+                hook.time_collate(self)
                 if not recorder.started:
                     recorder.adopt()
                 token = hook.begin((self, possibly_batched_index))

@@ -18,6 +18,11 @@ class OptimizerHook(Hook):
     def __init__(self, agent):
         super().__init__(agent)
         self.names = []
+        self.stepping = None
+
+    def forked(self):
+        self.names = []
+        self.stepping = None
 
     def install(self, module):
         optimizer = module.optim.Optimizer
@@ -28,7 +33,7 @@ class OptimizerHook(Hook):
             return self._wrap_step(decorate(func))
 
         self.patch(optimizer, "profile_hook_step", staticmethod(profile_hook_step))
-        self.patch(optimizer, "zero_grad", ZeroGradHook(self).wrap(optimizer.zero_grad))
+        self.patch(optimizer, "zero_grad", self.part(ZeroGradHook).wrap(optimizer.zero_grad))
 
     def _wrap_step(self, step):
         wrapped, recorder = self.wrap(step, follows_dynamo=False), self.recorder
@@ -45,23 +50,23 @@ class OptimizerHook(Hook):
         return call
 
     def begin(self, args):
-        return self.recorder.enter(OPTIM)
+        outer, self.stepping = self.stepping, args[0]
+        return self.recorder.enter(OPTIM), outer
 
     def end(self, token, args, result):
         recorder = self.recorder
-        recorder.leave(token)
+        before, self.stepping = token
+        recorder.leave(before)
+        if self.stepping is args[0]:  # super().step() of a subclass: one step, not two
+            return
         index = recorder.optimizer_stepped(args[0])
-        if index == len(self.names):
+        if index >= len(self.names):
             self.names.append(type(args[0]).__name__)
+            self.agent.note_rank()
 
 
 class ZeroGradHook(Hook):
-    """Part of the optimizer hook: it has no life of its own."""
-
     name = "zero_grad"
-
-    def __init__(self, parent):
-        super().__init__(parent.agent)
 
     def begin(self, args):
         return self.recorder.enter(OPTIM)

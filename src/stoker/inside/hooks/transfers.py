@@ -5,6 +5,7 @@ sit on Tensor methods, which torch.compile must not trace: they come off while i
 """
 
 import functools
+import sys
 import threading
 from time import perf_counter
 
@@ -46,8 +47,7 @@ class TransferHook(Hook):
         self.patched = False
 
     def install_on_tensors(self):
-        import torch
-
+        torch = sys.modules["torch"]
         tensor = torch.Tensor
         for name in _READS:
             self.patch(tensor, name, self._timed(getattr(tensor, name), _is_read))

@@ -19,7 +19,8 @@ class _Doorbell(object):
 
     def find_spec(self, name, path=None, target=None):
         if name in self.names:
-            sys.meta_path.remove(self)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             agent = _agent()
             if agent is not None:  # its own finder came too late for this very import
                 return agent.find_spec(name, path, target)
@@ -52,7 +53,7 @@ def _at_exit():
     if getattr(sys, "last_value", None) is not None:
         agent = _agent()
         if agent is not None:
-            agent.report_failure(sys.last_value)
+            agent.report_failure()
 
 
 def _arm():

@@ -1,0 +1,1 @@
+"""For `python -m tiny_pkg STEPS`."""

@@ -1,0 +1,3 @@
+def save(thing, path):
+    with open(path, "w") as handle:
+        handle.write(repr(thing))

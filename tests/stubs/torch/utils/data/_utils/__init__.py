@@ -1,0 +1,3 @@
+from . import fetch, worker
+
+__all__ = ["fetch", "worker"]

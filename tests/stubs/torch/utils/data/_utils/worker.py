@@ -1,0 +1,2 @@
+def _worker_loop():
+    return None
