@@ -3,9 +3,9 @@
     python benchmarks/overhead/inside_cost.py [--pairs 200] [--out FILE]
 
 Two loops on one CPU thread: an off-policy update of about 2 ms a tick with an env step in it, and a wider
-one of about 20 ms. For each pair of blocks the ratio of the time per tick, on over off; reported are the mean of
-the log ratios and its 95 % interval (t), on the wall clock and on the process's CPU clock (which a noisy neighbour
-does not move). Beside it the hooks' own account: calls per tick times the measured cost of a call.
+one of about 20 ms. For each pair of blocks the ratio of the time per tick, on over off; reported are the mean
+of the log ratios and its 95 % interval (t), on the wall clock and on the process's CPU clock (which a noisy
+neighbour does not move). Beside it the hooks' own account: calls per tick times the measured cost of a call.
 """
 
 from __future__ import annotations

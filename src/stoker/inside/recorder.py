@@ -20,9 +20,8 @@ _get_ident = threading.get_ident
 # Inside these a module's call is part of what already runs: a layer of the model, a recomputed block.
 TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE) for phase in range(len(wire.PHASES)))
 
-# What may follow a model's call for the time between to count as the loss: more of the same, zero_grad or
-# backward.
-_CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD, OPTIM) for phase in range(len(wire.PHASES)))
+# What may follow a model's call for the time between to count as the loss: more of the same, or backward.
+CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD) for phase in range(len(wire.PHASES)))
 
 
 EDGE = -1
@@ -57,7 +56,6 @@ class Recorder:
         "env_steps",
         "env_calls",
         "env_resets",
-        "backwards",
         "optimizers",
         "steps",
         "tick_optimizer",
@@ -98,7 +96,6 @@ class Recorder:
         self.env_steps = 0
         self.env_calls = 0
         self.env_resets = 0
-        self.backwards = 0
         self.optimizers = {}
         self.steps = []
         self.tick_optimizer = 0
@@ -148,9 +145,9 @@ class Recorder:
         before = gap = self.phase
         if self.after_model:
             self.after_model = False
-            if _CLOSES_LOSS[phase]:
+            if CLOSES_LOSS[phase]:
                 gap = LOSS
-        elif before == OPTIM and _CLOSES_LOSS[phase]:
+        elif before == OPTIM and CLOSES_LOSS[phase]:
             gap = OTHER  # a closure given to step(): the user's code, not the optimizer's
         self.totals[gap] += now - self.since
         self.counts[phase] += 1
@@ -184,29 +181,22 @@ class Recorder:
         now = perf_counter() if now is None else now
         totals = self.totals.copy()
         totals[self.phase] += now - self.since
-        return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.backwards)
+        return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.counts[BACKWARD])
 
-    # -- the model's call ------------------------------------------------------------------------------
+    # -- the model's call, told apart ------------------------------------------------------------------
 
-    def model_begins(self, graph, training):
-        """`graph`: gradients are being recorded; `training`: the module's own flag."""
-        if graph:
-            if self.stage is wire.EVAL and not self.eval_named:
-                self._end_eval()
-            self.eval_candidate = None
-            return self.enter(FORWARD)
+    def graph_begins(self):
+        """A call that records gradients is no evaluation."""
+        if self.stage is wire.EVAL and not self.eval_named:
+            self._end_eval()
+        self.eval_candidate = None
+
+    def inference_begins(self, training):
+        """A call without gradients, in eval mode, may be the first of an evaluation."""
         if self.stage is wire.EVAL:
             self.eval_edge = None
         elif not training and self.eval_candidate is None:
             self.eval_candidate = self.last_tick()
-        return self.enter(INFER)
-
-    def model_ends(self, before):
-        phase, start = self.phase, self.since
-        self.leave(before)
-        if phase == INFER:
-            self.pending_infer_s += self.since - start
-        self.after_model = before == OTHER or before == OPTIM
 
     # -- events ----------------------------------------------------------------------------------------
 
@@ -224,12 +214,11 @@ class Recorder:
         self.acting_s += self.pending_infer_s
         self.pending_infer_s = 0.0
         self.eval_candidate = None
-        self._event("e")
-
-    def backward_begins(self):
-        self.backwards += 1
-        self.eval_candidate = None
-        return self.enter(BACKWARD)
+        symbols = self.symbols
+        if symbols and symbols[-1] == "e":
+            self.repeats[-1] += 1
+        else:
+            self._new_run("e")
 
     def optimizer_stepped(self, optimizer):
         """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
@@ -243,25 +232,29 @@ class Recorder:
         self.eval_candidate = None
         if self.stage is wire.EVAL and not self.eval_named:
             self._end_eval()
-        self._event(index)
+        symbols = self.symbols
+        if symbols and symbols[-1] == index:
+            self.repeats[-1] += 1
+        else:
+            self._new_run(index)
         if index != self.tick_optimizer:
             if self.steps[index] <= self.steps[self.tick_optimizer]:
                 return index
             self.tick_optimizer = index
         self.ticks += 1
-        self._tick_ends(index)
+        self.tick_s = self.since
+        self.tick_totals[:] = self.totals
+        if self.usual is wire.STARTUP:
+            self._first_tick()
+        else:
+            self.tick_rows.extend((index, self.since, *self.totals))
         return index
 
-    def _tick_ends(self, index):
-        """One row: which optimizer (EDGE: none, a tick begins here), when, and the sums at that moment."""
-        totals = self.totals
-        first = self.usual is wire.STARTUP
-        self.tick_s = self.since
-        self.tick_totals[:] = totals
-        self.tick_rows.extend((EDGE if first else index, self.since, *totals))
-        if first:
-            self.stage = self.usual = wire.TRAIN
-            self.marks.append((wire.TRAIN, self.last_tick()))
+    def _first_tick(self):
+        """It began in the dark; training is what follows. Rows marked EDGE say where a tick begins."""
+        self.tick_rows.extend((EDGE, self.since, *self.totals))
+        self.stage = self.usual = wire.TRAIN
+        self.marks.append((wire.TRAIN, self.last_tick()))
 
     def take_tick_rows(self):
         """Whole rows so far; called by the pulse while the training thread goes on appending."""
@@ -276,17 +269,19 @@ class Recorder:
         if self.tick_s is None:
             return self.snapshot()
         return Snapshot(
-            self.tick_s, self.tick_totals.copy(), self.ticks, self.samples, self.env_steps, self.backwards
+            self.tick_s,
+            self.tick_totals.copy(),
+            self.ticks,
+            self.samples,
+            self.env_steps,
+            self.counts[BACKWARD],
         )
 
-    def _event(self, symbol):
+    def _new_run(self, symbol):
         """The order of env steps and optimizer steps, run-length coded: the iteration is found in it."""
-        symbols = self.symbols
-        if symbols and symbols[-1] == symbol:
-            self.repeats[-1] += 1
-        elif len(symbols) < wire.SEQUENCE_MAX:
+        if len(self.symbols) < wire.SEQUENCE_MAX:
             self.repeats.append(1)
-            symbols.append(symbol)
+            self.symbols.append(symbol)
 
     # -- stages ----------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ _PHASE_NOTES = {
     "infer": "model without gradients",
     "h2d": "copies to the device",
     "loss": "between the model and backward()",
-    "optim": "step, zero_grad, clipping",
+    "optim": "optimizer step, clipping",
     "sync": "reads that wait for the device",
     "save": "torch.save",
     "gc": "garbage collector",

@@ -1,5 +1,6 @@
 """`backward`: torch.autograd.backward (which Tensor.backward calls) and torch.autograd.grad."""
 
+from ..wire import BACKWARD
 from .base import Hook
 
 
@@ -9,8 +10,5 @@ class BackwardHook(Hook):
 
     def install(self, module):
         autograd = module.autograd
-        self.patch(autograd, "backward", self.wrap(autograd.backward))
-        self.patch(autograd, "grad", self.wrap(autograd.grad))
-
-    def begin(self, args):
-        return self.recorder.backward_begins()
+        self.patch(autograd, "backward", self.wrap_phase(autograd.backward, BACKWARD))
+        self.patch(autograd, "grad", self.wrap_phase(autograd.grad, BACKWARD))

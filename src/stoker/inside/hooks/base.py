@@ -4,6 +4,10 @@ import functools
 import os
 import sys
 import threading
+from time import perf_counter
+
+from ..recorder import CLOSES_LOSS
+from ..wire import LOSS, OPTIM, OTHER
 
 _get_ident = threading.get_ident
 _MISSING = object()
@@ -12,8 +16,9 @@ _MISSING = object()
 class Hook:
     """A subclass names the modules it waits for and patches them in `install(module)`.
 
-    `begin` runs before what is wrapped and returns a token, `end` runs after it with that token.
-    Whatever goes wrong in them takes this hook out of use, is remembered, and goes no further.
+    Most wrap what they patch with `wrap_phase`. Where more is to be done, `wrap` calls `begin` before and
+    gives the token it returns to `end` after. Whatever goes wrong in them takes this hook out of use, is
+    remembered, and goes no further.
     """
 
     name = ""
@@ -26,6 +31,7 @@ class Hook:
         self.failed_at = None
         self.patches = []
         self.parts = []
+        self.tripwire = None
         self.fault = _fault_for(self.name)
 
     def install_in(self, module):
@@ -41,7 +47,9 @@ class Hook:
         if self.fault == "install":
             raise RuntimeError("fault asked for at install")
         if self.fault:
-            self.begin, self.fault = _failing_at(int(self.fault), self.begin), None
+            number, self.fault = int(self.fault), None
+            self.begin = _failing_at(number, self.begin)
+            self.tripwire = _failing_at(number, _idle)
 
     def part(self, kind):
         """A second clock inside this hook, which fails by itself and is listed under its own name."""
@@ -70,7 +78,7 @@ class Hook:
         """Out of use from here on: patches are taken back, wrappers still held by somebody do nothing."""
         if self.error is None:
             self.error, self.failed_at = repr(error)[:500], when
-        self.begin, self.end = _idle, _idle
+        self.begin, self.end, self.tripwire = _idle, _idle, _out_of_use
         self.take_off()
         self.recorder.recover()
 
@@ -88,7 +96,53 @@ class Hook:
             if vars(owner).get(attribute, _MISSING) is original:  # else somebody patched it meanwhile
                 setattr(owner, attribute, replacement)
 
-    def wrap(self, original, follows_dynamo=True):
+    def wrap_phase(self, original, phase, joins=None, ends=None):
+        """`original` as a phase of the training thread; `ends(args)` is called after it, outside the phase.
+
+        This runs several times in a tick of a millisecond, between calls that empty the processor's caches:
+        what `Recorder.enter` and `leave` do is written out here, since each call of Python code costs there
+        three times what a tight loop shows.
+        """
+        hook, recorder = self, self.recorder
+        joins = joins or recorder.adopt
+        closes_loss = CLOSES_LOSS[phase]
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            before = recorder.phase
+            if before == phase or _get_ident() != recorder.owner and not joins():
+                return original(*args, **kwargs)
+            try:
+                if hook.tripwire is not None:
+                    hook.tripwire()
+                gap, now = before, perf_counter()
+                if closes_loss and (recorder.after_model or before == OPTIM):
+                    gap = LOSS if recorder.after_model else OTHER
+                recorder.after_model = False
+                recorder.totals[gap] += now - recorder.since
+                recorder.counts[phase] += 1
+                recorder.since = now
+                recorder.phase = phase
+            except Exception as error:
+                hook.fail(error, "call")
+                return original(*args, **kwargs)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                try:
+                    now = perf_counter()
+                    recorder.totals[recorder.phase] += now - recorder.since
+                    recorder.since = now
+                    recorder.phase = before
+                    if ends is not None:
+                        ends(args)
+                except Exception as error:
+                    hook.fail(error, "call")
+
+        invisible_to_dynamo(call, original)
+        return call
+
+    def wrap(self, original):
         """`original`, with `begin` and `end` around it when the training thread calls it."""
         hook, recorder = self, self.recorder
 
@@ -111,8 +165,7 @@ class Hook:
                 except Exception as error:
                     hook.fail(error, "call")
 
-        if follows_dynamo:
-            invisible_to_dynamo(call, original)
+        invisible_to_dynamo(call, original)
         return call
 
 
@@ -126,6 +179,10 @@ def invisible_to_dynamo(replacement, original):
 
 def _idle(*_):
     return None
+
+
+def _out_of_use():
+    raise RuntimeError("this hook has failed before")
 
 
 def _fault_for(name):

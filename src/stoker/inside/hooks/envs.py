@@ -4,13 +4,9 @@ Environment classes override `step`, so the base class is asked to wrap it in ea
 Wrappers call each other; only the outermost call of the training thread is timed and counted.
 """
 
-import functools
-import threading
-
 from ..wire import ENV
 from .base import Hook
 
-_get_ident = threading.get_ident
 _METHODS = ("step", "reset")
 _WRAPPERS_MAX = 20
 
@@ -18,24 +14,25 @@ _WRAPPERS_MAX = 20
 class EnvHook(Hook):
     """The wrapping that Gymnasium's, Gym's, SB3's and the user's own environments share."""
 
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.counted = None
+        self.count = 1
+
     def wrap_step(self, function, counts):
-        recorder, hook = self.recorder, self
-        timed = self.wrap(function, follows_dynamo=False)
-
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            if recorder.phase == ENV and _get_ident() == recorder.owner:
-                return function(*args, **kwargs)
-            result = timed(*args, **kwargs)
-            if counts and hook.error is None and _get_ident() == recorder.owner:
-                recorder.env_stepped(_env_count(args))
-            return result
-
+        call = self.wrap_phase(function, ENV, ends=self.stepped if counts else None)
         call._stoker_original = function
         return call
 
-    def begin(self, args):
-        return self.recorder.enter(ENV)
+    def stepped(self, args):
+        self.recorder.env_stepped(self.count_of(args[0] if args else None))
+
+    def count_of(self, env):
+        """Environments behind one step; looked up once, for wrappers lie one in another."""
+        key = id(env)
+        if self.counted != key:
+            self.counted, self.count = key, _env_count(env)
+        return self.count
 
     def wrap_class(self, kind):
         for name in _METHODS:
@@ -99,10 +96,9 @@ class Sb3Hook(EnvHook):
             self.patch(kind, "reset", self.wrap_step(vars(kind)["reset"], counts=False))
 
 
-def _env_count(args):
+def _env_count(env):
     """`num_envs` of the environment or of what it wraps; asked so that no `__getattr__` of theirs is called:
     some of those warn."""
-    env = args[0] if args else None
     for _ in range(_WRAPPERS_MAX):
         try:
             count = object.__getattribute__(env, "num_envs")

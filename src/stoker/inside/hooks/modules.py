@@ -5,8 +5,10 @@ torch's own two-line `_wrapped_call_impl` does, in its place, and looks closer o
 """
 
 import threading
+from time import perf_counter
 
 from ..recorder import TRANSPARENT
+from ..wire import EVAL, FORWARD, INFER, LOSS, OPTIM, OTHER
 from .base import Hook, invisible_to_dynamo
 
 _get_ident = threading.get_ident
@@ -31,55 +33,81 @@ class ModuleHook(Hook):
         self.patch(base, "__call__", replacement)
 
     def begin(self, args):
+        """Once a second the batch is looked at too; the rest is written out in `_outermost`."""
         recorder = self.recorder
-        if recorder.want_shape:
-            recorder.want_shape = False
-            recorder.batch_rows = _rows(args)
-        return recorder.model_begins(self.is_grad_enabled(), args[0].training)
-
-    def end(self, token, args, result):
-        self.recorder.model_ends(token)
+        recorder.want_shape = False
+        recorder.batch_rows = _rows(args)
 
     def _in_place(self, original):
-        recorder, outermost = self.recorder, self._outermost
+        recorder, outermost = self.recorder, self._outermost(original)
 
         def __call__(self, *args, **kwargs):
             if TRANSPARENT[recorder.phase] or _get_ident() != recorder.owner and not recorder.adopt():
                 if self._compiled_call_impl is not None:
                     return self._compiled_call_impl(*args, **kwargs)
                 return self._call_impl(*args, **kwargs)
-            return outermost(original, self, args, kwargs)
+            return outermost(self, args, kwargs)
 
         return __call__
 
     def _around(self, original):
-        recorder, outermost = self.recorder, self._outermost
+        recorder, outermost = self.recorder, self._outermost(original)
 
         def __call__(self, *args, **kwargs):
             if TRANSPARENT[recorder.phase] or _get_ident() != recorder.owner and not recorder.adopt():
                 return original(self, *args, **kwargs)
-            return outermost(original, self, args, kwargs)
+            return outermost(self, args, kwargs)
 
         return __call__
 
-    def _outermost(self, original, module, args, kwargs):
-        try:
-            token = self.begin((module, *args))
-        except Exception as error:
-            self.fail(error, "call")
-            return original(module, *args, **kwargs)
-        try:
-            return original(module, *args, **kwargs)
-        finally:
+    def _outermost(self, original):
+        """`Hook.wrap_phase`, with the phase chosen at each call."""
+        hook, recorder, is_grad_enabled = self, self.recorder, self.is_grad_enabled
+
+        def outermost(module, args, kwargs):
             try:
-                self.end(token, args, None)
+                if hook.tripwire is not None:
+                    hook.tripwire()
+                if recorder.want_shape:
+                    hook.begin(args)
+                graph = is_grad_enabled()
+                if not graph:
+                    recorder.inference_begins(module.training)
+                elif recorder.eval_candidate is not None or recorder.stage is EVAL:
+                    recorder.graph_begins()
+                gap, start = recorder.phase, perf_counter()
+                before = gap
+                if recorder.after_model or before == OPTIM:
+                    gap = LOSS if recorder.after_model else OTHER
+                    recorder.after_model = False
+                recorder.totals[gap] += start - recorder.since
+                recorder.since = start
+                recorder.phase = phase = FORWARD if graph else INFER
+                recorder.counts[phase] += 1
             except Exception as error:
-                self.fail(error, "call")
+                hook.fail(error, "call")
+                return original(module, *args, **kwargs)
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                try:
+                    now = perf_counter()
+                    recorder.totals[recorder.phase] += now - recorder.since
+                    recorder.since = now
+                    recorder.phase = before
+                    recorder.after_model = before == OTHER or before == OPTIM
+                    if not graph:
+                        recorder.pending_infer_s += now - start
+                except Exception as error:
+                    hook.fail(error, "call")
+
+        invisible_to_dynamo(outermost, original)
+        return outermost
 
 
 def _rows(args):
     """Rows of the first tensor given to the model: the batch as the model sees it."""
-    for value in args[1:]:
+    for value in args:
         shape = getattr(value, "shape", None)
         if shape is not None and len(shape):
             return int(shape[0])

@@ -1,12 +1,9 @@
-"""`optim`: the step of every torch optimizer, zero_grad, and clipping; the step's end is the tick."""
+"""`optim`: the step of every torch optimizer, and clipping; the step's end is the tick."""
 
 import functools
-import threading
 
 from ..wire import OPTIM
-from .base import Hook, invisible_to_dynamo
-
-_get_ident = threading.get_ident
+from .base import Hook
 
 
 class OptimizerHook(Hook):
@@ -18,11 +15,9 @@ class OptimizerHook(Hook):
     def __init__(self, agent):
         super().__init__(agent)
         self.names = []
-        self.stepping = None
 
     def forked(self):
         self.names = []
-        self.stepping = None
 
     def install(self, module):
         optimizer = module.optim.Optimizer
@@ -30,46 +25,17 @@ class OptimizerHook(Hook):
 
         @functools.wraps(decorate)
         def profile_hook_step(func):
-            return self._wrap_step(decorate(func))
+            step = decorate(func)
+            return self.wrap_phase(step, OPTIM, joins=self.recorder.take_over, ends=self.stepped)
 
         self.patch(optimizer, "profile_hook_step", staticmethod(profile_hook_step))
-        self.patch(optimizer, "zero_grad", self.part(ZeroGradHook).wrap(optimizer.zero_grad))
 
-    def _wrap_step(self, step):
-        wrapped, recorder = self.wrap(step, follows_dynamo=False), self.recorder
-
-        @functools.wraps(step)
-        def call(*args, **kwargs):
-            # An optimizer stepped by another thread than the first we saw: that one is the training.
-            if _get_ident() != recorder.owner:
-                recorder.take_over()
-            return wrapped(*args, **kwargs)
-
-        invisible_to_dynamo(wrapped, step)
-        invisible_to_dynamo(call, step)
-        return call
-
-    def begin(self, args):
-        outer, self.stepping = self.stepping, args[0]
-        return self.recorder.enter(OPTIM), outer
-
-    def end(self, token, args, result):
-        recorder = self.recorder
-        before, self.stepping = token
-        recorder.leave(before)
-        if self.stepping is args[0]:  # super().step() of a subclass: one step, not two
-            return
-        index = recorder.optimizer_stepped(args[0])
+    def stepped(self, args):
+        """Not called for a step inside a step (`super().step()`, an optimizer around another): one tick."""
+        index = self.recorder.optimizer_stepped(args[0])
         if index >= len(self.names):
             self.names.append(type(args[0]).__name__)
             self.agent.note_rank()
-
-
-class ZeroGradHook(Hook):
-    name = "zero_grad"
-
-    def begin(self, args):
-        return self.recorder.enter(OPTIM)
 
 
 class ClipHook(Hook):
@@ -81,7 +47,4 @@ class ClipHook(Hook):
         for place in (utils, getattr(utils, "clip_grad", None)):
             for function in ("clip_grad_norm_", "clip_grad_value_"):
                 if hasattr(place, function):
-                    self.patch(place, function, self.wrap(getattr(place, function)))
-
-    def begin(self, args):
-        return self.recorder.enter(OPTIM)
+                    self.patch(place, function, self.wrap_phase(getattr(place, function), OPTIM))

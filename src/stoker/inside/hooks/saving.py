@@ -9,9 +9,6 @@ class SaveHook(Hook):
     modules = ("torch",)
 
     def install(self, module):
-        wrapped = self.wrap(module.save)
+        wrapped = self.wrap_phase(module.save, SAVE)
         self.patch(module, "save", wrapped)
         self.patch(module.serialization, "save", wrapped)
-
-    def begin(self, args):
-        return self.recorder.enter(SAVE)
