@@ -24,6 +24,7 @@ __all__ = ["Agent", "find_spec", "report_failure", "start"]
 agent = None
 
 WORKER_S = 10.0
+LINES_MAX_S = 300.0
 
 
 def start():
@@ -175,20 +176,26 @@ class Agent:
             self._flush_worker(now, last)
             return
         rows, recorder.tick_rows = recorder.tick_rows, []
+        dropped, recorder.ticks_dropped = recorder.ticks_dropped, 0
         self._median(rows)
         writer.tick_rows(rows, self.born, self.median_s)
-        self._second(recorder.snapshot(now), rows)
+        self._second(recorder.snapshot_from_outside(), rows)
         self._marks()
         self._optimizers()
-        self._loaders()
         self._hooks()
         self._rank()
-        if last or now - self.last_lines >= LINES_S:
+        if last or now - self.last_lines >= self._lines_interval_s(now):
             self.last_lines = now
+            self._loaders()
             self._lines(last)
             self._sequence()
+        writer.lost += dropped
         writer.report_lost()
         recorder.want_shape = True
+
+    def _lines_interval_s(self, now):
+        """These rows are cumulative and may be long: seldom when a few minutes more or less say nothing new."""
+        return min(LINES_MAX_S, max(LINES_S, (now - self.born) / 50))
 
     def _second(self, snapshot, rows):
         recorder = self.recorder
@@ -209,8 +216,6 @@ class Agent:
                 "pulse_s": round(self.pulse.cost_s, 6),
             },
         )
-        if self.worker is not None:  # num_workers=0: the training thread fetches
-            self.writer.row(wire.WORKER, self.worker.row())
 
     def _flush_worker(self, now, last):
         """A loader's workers come and go with each epoch: they share one file, a line at a time."""
@@ -251,6 +256,8 @@ class Agent:
         return next((hook for hook in self.hooks if hook.name == name), None)
 
     def _loaders(self):
+        if self.worker is not None:  # num_workers=0: the training thread fetches
+            self.writer.row(wire.WORKER, self.worker.row())
         for loader in self.loaders:
             row = loader.row()
             if row is not None:
@@ -304,11 +311,11 @@ class Agent:
             self.writer.row(wire.RANGES, {"ranges": named})
 
     def _sequence(self):
-        """The last run may still grow, so it waits for the next time."""
-        done = self.recorder.sequence[self.sequence_written : -1]
-        if done:
-            self.writer.row(wire.SEQUENCE, {"runs": done})
-            self.sequence_written += len(done)
+        """The last run may still grow: it is told anew each time."""
+        runs = self.recorder.sequence[self.sequence_written :]
+        if runs:
+            self.writer.row(wire.SEQUENCE, {"runs": runs[:-1], "growing": runs[-1]})
+            self.sequence_written += len(runs) - 1
 
 
 def _creator():

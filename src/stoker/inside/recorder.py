@@ -6,6 +6,8 @@ exactly one phase. All sums are cumulative; the pulse thread reads them once a s
 
 import os
 import threading
+import time
+import weakref
 from time import perf_counter
 
 from . import wire
@@ -13,12 +15,19 @@ from .wire import BACKWARD, COMPILE, DATA, FORWARD, INFER, LOSS, OPTIM, OTHER
 
 _get_ident = threading.get_ident
 
+# Steps of other optimizers after which the one that ticked counts as done.
+STOPPED_AFTER = 500
+
 # Inside these a module's call is part of what already runs: a layer of the model, a recomputed block.
 TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE) for phase in range(len(wire.PHASES)))
 
 # What may follow a model's call for the time between to count as the loss: more of the same, zero_grad or
 # backward.
 _CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD, OPTIM) for phase in range(len(wire.PHASES)))
+
+
+def _nobody():
+    return None
 
 
 class Snapshot:
@@ -40,6 +49,7 @@ class Recorder:
         "owner",
         "phase",
         "since",
+        "origin",
         "totals",
         "counts",
         "after_model",
@@ -53,7 +63,10 @@ class Recorder:
         "optimizers",
         "steps",
         "tick_optimizer",
+        "tick_alive",
+        "others_since_tick",
         "ticks",
+        "ticks_dropped",
         "last_tick",
         "tick_rows",
         "sequence",
@@ -78,7 +91,7 @@ class Recorder:
         """A new process (first start, or the child of a fork) begins from nothing."""
         self.owner = None
         self.phase = OTHER
-        self.since = perf_counter()
+        self.since = self.origin = perf_counter()
         self.totals = [0.0] * len(wire.PHASES)
         self.counts = [0] * len(wire.PHASES)
         self.after_model = False
@@ -92,7 +105,10 @@ class Recorder:
         self.optimizers = {}
         self.steps = []
         self.tick_optimizer = 0
+        self.tick_alive = _nobody
+        self.others_since_tick = 0
         self.ticks = 0
+        self.ticks_dropped = 0
         self.last_tick = None
         self.tick_rows = []
         self.sequence = []
@@ -112,7 +128,7 @@ class Recorder:
         """May the calling thread record? The first to come does; others are passed through."""
         if self.owner is None:
             self.owner = _get_ident()
-            self.since = perf_counter()
+            self._count_from_now()
             if not self.started:
                 self.started = True
                 self.on_start()
@@ -120,13 +136,18 @@ class Recorder:
         return False
 
     def take_over(self):
-        """The thread that steps an optimizer is the training thread, if nobody else ever did."""
-        if self.owner is None or self.ticks or self.steps:
+        """The thread that steps an optimizer is the training thread, if nobody else ever did. (One of
+        autograd's own threads may step, too, while the training thread waits in backward.)"""
+        if self.owner is None or self.steps or self.phase == BACKWARD:
             return self.adopt()
         self.owner = _get_ident()
         self.phase = OTHER
-        self.since = perf_counter()
+        self._count_from_now()
         return True
+
+    def _count_from_now(self):
+        self.since = perf_counter()
+        self.origin = self.since - sum(self.totals)
 
     # -- phases ----------------------------------------------------------------------------------------
 
@@ -168,11 +189,24 @@ class Recorder:
         self.phase = OTHER
         self.after_model = False
 
-    def snapshot(self, now=None):
-        now = perf_counter() if now is None else now
+    def snapshot(self):
+        """All sums now; called by the training thread."""
+        return self._snapshot(perf_counter())
+
+    def _snapshot(self, now):
         totals = self.totals.copy()
         totals[self.phase] += now - self.since
         return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.backwards)
+
+    def snapshot_from_outside(self):
+        """The same for another thread, which may look while the training thread moves: then once more."""
+        for _ in range(8):
+            since, totals, phase = self.since, self.totals.copy(), self.phase
+            now = perf_counter()
+            if since == self.since and phase == self.phase and abs(sum(totals) - since + self.origin) < 1e-3:
+                totals[phase] += now - since
+                return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.backwards)
+        return self.snapshot()
 
     # -- the model's call ------------------------------------------------------------------------------
 
@@ -212,7 +246,8 @@ class Recorder:
         self.acting_s += self.pending_infer_s
         self.pending_infer_s = 0.0
         self.eval_candidate = None
-        self._event("e")
+        if self.stage is not wire.EVAL:
+            self._event("e")
 
     def backward_begins(self):
         self.backwards += 1
@@ -221,43 +256,69 @@ class Recorder:
 
     def optimizer_stepped(self, optimizer):
         """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
-        key = id(optimizer)
-        index = self.optimizers.get(key)
-        if index is None:
-            index = self.optimizers[key] = len(self.steps)
-            self.steps.append(0)
+        index = self._index_of(optimizer)
         self.steps[index] += 1
         self.pending_infer_s = 0.0
         self.eval_candidate = None
-        if self.stage is wire.EVAL and not self.eval_named:
+        if self.stage is wire.EVAL:  # whatever its name said, this is training
+            self.eval_named = 0
             self._end_eval()
         self._event(index)
-        if index != self.tick_optimizer:
-            if self.steps[index] <= self.steps[self.tick_optimizer]:
-                return index
+        if index != self.tick_optimizer and not self._overtakes(index):
+            return index
+        if index != self.tick_optimizer or self.tick_alive() is not optimizer:
             self.tick_optimizer = index
+            self.tick_alive = weakref.ref(optimizer)
+        self.others_since_tick = 0
+        self._tick(index)
+        return index
+
+    def _index_of(self, optimizer):
+        index = self.optimizers.get(id(optimizer))
+        if index is None:
+            index = min(len(self.steps), wire.OPTIMIZERS_MAX - 1)
+            self.optimizers[id(optimizer)] = index
+            if index == len(self.steps):
+                self.steps.append(0)
+        return index
+
+    def _overtakes(self, index):
+        """It has stepped more often; or the one that did is gone, or has stopped (a second phase of training)."""
+        self.others_since_tick += 1
+        if self.steps[index] > self.steps[self.tick_optimizer] or self.tick_alive() is None:
+            return True
+        return self.others_since_tick > STOPPED_AFTER
+
+    def _tick(self, index):
         self.ticks += 1
-        last, self.last_tick = self.last_tick, self.snapshot(self.since)
+        last, self.last_tick = self.last_tick, self._snapshot(self.since)
         if self.usual is wire.STARTUP:
             self.stage = self.usual = wire.TRAIN
             self.marks.append((wire.TRAIN, self.last_tick))
-        elif last is not None:
+        elif last is None:
+            return
+        elif len(self.tick_rows) < wire.TICKS_WAITING_MAX:
             self.tick_rows.append((index, last, self.last_tick))
-        return index
+        else:  # nobody takes them away: the disk hangs, or the pulse is dead
+            self.ticks_dropped += 1
 
     def _event(self, symbol):
         """The order of env steps and optimizer steps, run-length coded: the iteration is found in it."""
         sequence = self.sequence
+        if len(sequence) >= wire.SEQUENCE_MAX:
+            return
         if sequence and sequence[-1][0] == symbol:
             sequence[-1][1] += 1
-        elif len(sequence) < wire.SEQUENCE_MAX:
+        else:
             sequence.append([symbol, 1])
 
     # -- stages ----------------------------------------------------------------------------------------
 
     def _begin_eval(self, since):
-        self.stage = wire.EVAL
         self.eval_candidate = self.eval_edge = None
+        if len(self.marks) >= wire.MARKS_MAX:  # stages that change this often are none
+            return
+        self.stage = wire.EVAL
         self.marks.append((wire.EVAL, since))
 
     def _end_eval(self):
@@ -292,10 +353,12 @@ class Recorder:
 
 
 def process_start_s():
-    """When this process began, on the clock of `perf_counter` (Linux: seconds since boot, both)."""
+    """When this process began, on the clock of `perf_counter`. The kernel counts from boot and through sleep,
+    `perf_counter` does not count sleep."""
     try:
         with open("/proc/self/stat", "rb") as handle:
             fields = handle.read().rpartition(b")")[2].split()
-        return int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - perf_counter()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK") - slept_s
+    except (OSError, ValueError, IndexError, AttributeError):
         return None
