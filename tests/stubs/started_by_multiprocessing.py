@@ -1,4 +1,4 @@
-"""Two trainings with the stub torch: `… METHOD STEPS`; METHOD is one of spawn, fork, forkserver or os.fork."""
+"""Two trainings with the stub torch: `… METHOD STEPS`; METHOD: spawn, fork, forkserver, os.fork."""
 
 import multiprocessing
 import os

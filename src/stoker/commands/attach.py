@@ -10,15 +10,14 @@ import sys
 import time
 from dataclasses import replace
 
-import psutil
-
 from stoker import __version__
 from stoker.commands.output import show
 from stoker.diagnose.summary import summarise
 from stoker.errors import UsageError
-from stoker.launch.procfs import read_stat
+from stoker.launch import procfs
 from stoker.launch.watcher import start_watcher
 from stoker.model.run import RunInfo
+from stoker.outside import attach as job
 from stoker.store import folder as folders
 from stoker.store.reading import load
 
@@ -26,10 +25,8 @@ from stoker.store.reading import load
 def attach(args: argparse.Namespace) -> int:
     if args.command:
         raise UsageError("--pid watches a job that runs; it takes no command", hint="stoker run -- …")
+    root = job.find(args.pid)
     command = _command(args.pid)
-    stat = read_stat(args.pid)
-    if stat is None:
-        raise UsageError(f"there is no process {args.pid} that can be read", hint="ps -ef | grep python")
     folder = folders.create(command)
     info = RunInfo(
         id=folder.name,
@@ -43,13 +40,13 @@ def attach(args: argparse.Namespace) -> int:
     )
     folders.write_info(folder, info)
     try:
-        watcher = start_watcher(folder, info.id, stat.identity, attached=True)
+        watcher = start_watcher(folder, info.id, root, attached=True)
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     sys.stderr.write(f"watching pid {args.pid} from outside; Ctrl-C ends the watching, not the job\n")
     try:
-        _until_over(args.pid, stat.identity.create_time, args.limit_s)
+        job.follow(root, limit_s=args.limit_s)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
     watcher.stop()
@@ -60,18 +57,5 @@ def attach(args: argparse.Namespace) -> int:
 
 
 def _command(pid: int) -> list[str]:
-    try:
-        return psutil.Process(pid).cmdline() or [f"pid {pid}"]
-    except psutil.NoSuchProcess:
-        raise UsageError(f"there is no process {pid}", hint="ps -ef | grep python") from None
-    except psutil.AccessDenied:
-        return [f"pid {pid}"]
-
-
-def _until_over(pid: int, create_time: float | None, limit_s: float | None) -> None:
-    end = time.monotonic() + limit_s if limit_s else float("inf")
-    while time.monotonic() < end:
-        stat = read_stat(pid)
-        if stat is None or stat.identity.create_time != create_time:
-            return
-        time.sleep(0.2)
+    text = procfs.read_text(f"/proc/{pid}/cmdline") or ""
+    return [part for part in text.split("\0") if part] or [f"pid {pid}"]

@@ -13,6 +13,8 @@ Run = tuple[Event, int]
 
 COVER_MIN = 0.95
 PERIOD_MAX = 256
+RUNS_MAX = 5_000
+"""As many of the last runs are looked at; more cost time and change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def _without_lead(sequence: Sequence[Run]) -> list[Run]:
     runs = list(sequence)
     if runs and runs[0][0] == "e" and len(runs) > 3:
         runs = runs[1:]
-    return runs
+    return runs[-RUNS_MAX:]
 
 
 def _single(runs: list[Run], total: int) -> Iteration | None:

@@ -85,8 +85,7 @@ def training_window(record: ProcessRecord) -> Window:
 
 
 def _without_ticks(cut: list[Span]) -> Window:
-    inside = [span for span in cut if span.stage in ("startup", "train")]
-    return Window(_total(inside), 0.0, "no optimizer step was seen: this is everything since the start")
+    return Window(_total(cut), 0.0, "no optimizer step was seen: this is everything since the start")
 
 
 def warmup_end_s(ticks: Sequence[Tick]) -> float:

@@ -25,6 +25,7 @@ __all__ = ["Agent", "find_spec", "report_failure", "start"]
 agent = None
 
 WORKER_S = 10.0
+LINES_MAX_S = 300.0
 
 
 def start():
@@ -177,20 +178,26 @@ class Agent:
             self._flush_worker(now, last)
             return
         ticks = self.ticks.take(recorder.take_tick_rows())
+        dropped, recorder.ticks_dropped = recorder.ticks_dropped, 0
         self._median(ticks)
         writer.tick_rows(ticks, self.born, self.median_s)
-        self._second(recorder.snapshot(now), ticks)
+        self._second(recorder.snapshot_from_outside(), ticks)
         self._marks()
         self._optimizers()
-        self._loaders()
         self._hooks()
         self._rank()
-        if last or now - self.last_lines >= LINES_S:
+        if last or now - self.last_lines >= self._lines_interval_s(now):
             self.last_lines = now
+            self._loaders()
             self._lines(last)
             self._sequence()
+        writer.lost += dropped
         writer.report_lost()
         recorder.want_shape = True
+
+    def _lines_interval_s(self, now):
+        """These rows are cumulative and may be long: seldom where a minute more or less says nothing new."""
+        return min(LINES_MAX_S, max(LINES_S, (now - self.born) / 50))
 
     def _second(self, snapshot, ticks):
         recorder = self.recorder
@@ -211,8 +218,6 @@ class Agent:
                 "pulse_s": round(self.pulse.cost_s, 6),
             },
         )
-        if self.worker is not None:  # num_workers=0: the training thread fetches
-            self.writer.row(wire.WORKER, self.worker.row())
 
     def _flush_worker(self, now, last):
         """A loader's workers come and go with each epoch: they share one file, a line at a time."""
@@ -253,6 +258,8 @@ class Agent:
         return next((hook for hook in self.hooks if hook.name == name), None)
 
     def _loaders(self):
+        if self.worker is not None:  # num_workers=0: the training thread fetches
+            self.writer.row(wire.WORKER, self.worker.row())
         for loader in self.loaders:
             row = loader.row()
             if row is not None:
@@ -306,12 +313,12 @@ class Agent:
             self.writer.row(wire.RANGES, {"ranges": named})
 
     def _sequence(self):
-        """The last run may still grow, so it waits for the next time."""
+        """The last run may still grow: it is told anew each time."""
         start, recorder = self.sequence_written, self.recorder
-        done = list(zip(recorder.symbols[start:-1], recorder.repeats[start:]))
-        if done:
-            self.writer.row(wire.SEQUENCE, {"runs": done})
-            self.sequence_written += len(done)
+        runs = list(zip(recorder.symbols[start:], recorder.repeats[start:]))
+        if runs and runs[-1][0] is not None:
+            self.writer.row(wire.SEQUENCE, {"runs": runs[:-1], "growing": runs[-1]})
+            self.sequence_written += len(runs) - 1
 
 
 def _creator():

@@ -14,6 +14,7 @@ PLUMBING, LIBRARY, USER = range(3)
 
 # Inside these the interesting line is the caller's.
 _PLUMBING_PACKAGES = ("torch", "numpy", "gymnasium", "gym", "PIL", "cv2", "_stoker_inside", "scipy", "tqdm")
+_PACKAGE_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 
 class Places:
@@ -40,22 +41,34 @@ class Places:
         return self._id(_line(leaf), _line(user))
 
     def kind(self, code):
-        kind = self._kinds.get(code)
+        filename = code.co_filename
+        kind = self._kinds.get(filename)
         if kind is None:
-            kind = self._kinds[code] = self._judge(code.co_filename)
+            if len(self._kinds) >= wire.FILES_MAX:  # code made on the fly, each under a name of its own
+                self._kinds.clear()
+            kind = self._kinds[filename] = self._judge(filename)
         return kind
 
     def _judge(self, filename):
+        if filename == "<stdin>":
+            return USER
         if filename.startswith(("<", self._own)):
             return PLUMBING
         path = os.path.abspath(filename)
+        package = self._package(path)
+        if package is not None:
+            return PLUMBING if package in _PLUMBING_PACKAGES else LIBRARY
+        return PLUMBING if path.startswith(self._stdlib) else USER
+
+    def _package(self, path):
+        """The installed package a file belongs to, also one of another environment on the path."""
         for folder in self._packages:
             if path.startswith(folder):
-                package = path[len(folder) :].split(os.sep, 1)[0].split(".", 1)[0]
-                return PLUMBING if package in _PLUMBING_PACKAGES else LIBRARY
-        if "site-packages" in path or "dist-packages" in path:
-            return LIBRARY
-        return PLUMBING if path.startswith(self._stdlib) else USER
+                return _first_part(path[len(folder) :])
+        for folder in _PACKAGE_FOLDERS:
+            if folder in path:
+                return _first_part(path.rsplit(folder, 1)[1])
+        return None
 
     def _id(self, leaf, user):
         key = (leaf, user)
@@ -66,6 +79,10 @@ class Places:
             number = self._ids[key] = len(self._ids) + 1
             self.new.append({"id": number, "leaf": leaf, "user": user})
         return number
+
+
+def _first_part(path):
+    return path.split(os.sep, 1)[0].split(".", 1)[0]
 
 
 def _line(frame):

@@ -9,6 +9,8 @@ garbage collector run more often than it does without us.
 
 import os
 import threading
+import time
+import weakref
 from array import array
 from time import perf_counter
 
@@ -16,6 +18,9 @@ from . import wire
 from .wire import BACKWARD, COMPILE, DATA, FORWARD, INFER, LOSS, OPTIM, OTHER
 
 _get_ident = threading.get_ident
+
+# Steps of other optimizers after which the one that ticked counts as done.
+STOPPED_AFTER = 500
 
 # Inside these a module's call is part of what already runs: a layer of the model, a recomputed block.
 TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE) for phase in range(len(wire.PHASES)))
@@ -26,6 +31,10 @@ CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD) for phase in range(len(w
 
 EDGE = -1
 ROW = 2 + len(wire.PHASES)
+
+
+def _nobody():
+    return None
 
 
 class Snapshot:
@@ -47,6 +56,7 @@ class Recorder:
         "owner",
         "phase",
         "since",
+        "origin",
         "totals",
         "counts",
         "after_model",
@@ -59,9 +69,13 @@ class Recorder:
         "optimizers",
         "steps",
         "tick_optimizer",
+        "tick_alive",
+        "others_since_tick",
         "ticks",
+        "ticks_dropped",
         "tick_s",
         "tick_totals",
+        "tick_counts",
         "tick_rows",
         "symbols",
         "repeats",
@@ -86,7 +100,7 @@ class Recorder:
         """A new process (first start, or the child of a fork) begins from nothing."""
         self.owner = None
         self.phase = OTHER
-        self.since = perf_counter()
+        self.since = self.origin = perf_counter()
         self.totals = [0.0] * len(wire.PHASES)
         self.counts = [0] * len(wire.PHASES)
         self.after_model = False
@@ -99,9 +113,13 @@ class Recorder:
         self.optimizers = {}
         self.steps = []
         self.tick_optimizer = 0
+        self.tick_alive = _nobody
+        self.others_since_tick = 0
         self.ticks = 0
+        self.ticks_dropped = 0
         self.tick_s = None
         self.tick_totals = list(self.totals)
+        self.tick_counts = (0, 0, 0, 0)
         self.tick_rows = array("d")
         self.symbols = []
         self.repeats = array("q")
@@ -121,7 +139,7 @@ class Recorder:
         """May the calling thread record? The first to come does; others are passed through."""
         if self.owner is None:
             self.owner = _get_ident()
-            self.since = perf_counter()
+            self._count_from_now()
             if not self.started:
                 self.started = True
                 self.on_start()
@@ -129,13 +147,18 @@ class Recorder:
         return False
 
     def take_over(self):
-        """The thread that steps an optimizer is the training thread, if nobody else ever did."""
-        if self.owner is None or self.ticks or self.steps:
+        """The thread that steps an optimizer is the training thread, if nobody else ever did. (One of
+        autograd's own threads may step, too, while the training thread waits in backward.)"""
+        if self.owner is None or self.steps or self.phase == BACKWARD:
             return self.adopt()
         self.owner = _get_ident()
         self.phase = OTHER
-        self.since = perf_counter()
+        self._count_from_now()
         return True
+
+    def _count_from_now(self):
+        self.since = perf_counter()
+        self.origin = self.since - sum(self.totals)
 
     # -- phases ----------------------------------------------------------------------------------------
 
@@ -177,11 +200,25 @@ class Recorder:
         self.phase = OTHER
         self.after_model = False
 
-    def snapshot(self, now=None):
-        now = perf_counter() if now is None else now
+    def snapshot(self):
+        """All sums now; called by the training thread."""
+        return self._snapshot(perf_counter())
+
+    def _snapshot(self, now):
         totals = self.totals.copy()
         totals[self.phase] += now - self.since
         return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.counts[BACKWARD])
+
+    def snapshot_from_outside(self):
+        """The same for another thread, which may look while the training thread moves: then once more."""
+        for _ in range(8):
+            since, totals, phase = self.since, self.totals.copy(), self.phase
+            now = perf_counter()
+            if since == self.since and phase == self.phase and abs(sum(totals) - since + self.origin) < 1e-3:
+                totals[phase] += now - since
+                backwards = self.counts[BACKWARD]
+                return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, backwards)
+        return self.snapshot()
 
     # -- the model's call, told apart ------------------------------------------------------------------
 
@@ -214,6 +251,8 @@ class Recorder:
         self.acting_s += self.pending_infer_s
         self.pending_infer_s = 0.0
         self.eval_candidate = None
+        if self.stage is wire.EVAL:
+            return
         symbols = self.symbols
         if symbols and symbols[-1] == "e":
             self.repeats[-1] += 1
@@ -222,33 +261,54 @@ class Recorder:
 
     def optimizer_stepped(self, optimizer):
         """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
-        key = id(optimizer)
-        index = self.optimizers.get(key)
-        if index is None:
-            index = self.optimizers[key] = len(self.steps)
-            self.steps.append(0)
+        index = self._index_of(optimizer)
         self.steps[index] += 1
         self.pending_infer_s = 0.0
         self.eval_candidate = None
-        if self.stage is wire.EVAL and not self.eval_named:
+        if self.stage is wire.EVAL:  # whatever its name said, this is training
+            self.eval_named = 0
             self._end_eval()
         symbols = self.symbols
         if symbols and symbols[-1] == index:
             self.repeats[-1] += 1
         else:
             self._new_run(index)
-        if index != self.tick_optimizer:
-            if self.steps[index] <= self.steps[self.tick_optimizer]:
-                return index
+        if index != self.tick_optimizer and not self._overtakes(index):
+            return index
+        if index != self.tick_optimizer or self.tick_alive() is not optimizer:
             self.tick_optimizer = index
+            self.tick_alive = weakref.ref(optimizer)
+        self.others_since_tick = 0
+        self._tick(index)
+        return index
+
+    def _index_of(self, optimizer):
+        index = self.optimizers.get(id(optimizer))
+        if index is None:
+            index = min(len(self.steps), wire.OPTIMIZERS_MAX - 1)
+            self.optimizers[id(optimizer)] = index
+            if index == len(self.steps):
+                self.steps.append(0)
+        return index
+
+    def _overtakes(self, index):
+        """It has stepped more often; or the one that did is gone or has stopped (a second phase)."""
+        self.others_since_tick += 1
+        if self.steps[index] > self.steps[self.tick_optimizer] or self.tick_alive() is None:
+            return True
+        return self.others_since_tick > STOPPED_AFTER
+
+    def _tick(self, index):
         self.ticks += 1
         self.tick_s = self.since
         self.tick_totals[:] = self.totals
+        self.tick_counts = (self.ticks, self.samples, self.env_steps, self.counts[BACKWARD])
         if self.usual is wire.STARTUP:
             self._first_tick()
-        else:
+        elif len(self.tick_rows) < wire.TICKS_WAITING_MAX * ROW:
             self.tick_rows.extend((index, self.since, *self.totals))
-        return index
+        else:  # nobody takes them away: the disk hangs, or the pulse is dead
+            self.ticks_dropped += 1
 
     def _first_tick(self):
         """It began in the dark; training is what follows. Rows marked EDGE say where a tick begins."""
@@ -268,26 +328,24 @@ class Recorder:
         """The sums when the last tick ended; now, if there was none."""
         if self.tick_s is None:
             return self.snapshot()
-        return Snapshot(
-            self.tick_s,
-            self.tick_totals.copy(),
-            self.ticks,
-            self.samples,
-            self.env_steps,
-            self.counts[BACKWARD],
-        )
+        return Snapshot(self.tick_s, self.tick_totals.copy(), *self.tick_counts)
 
     def _new_run(self, symbol):
         """The order of env steps and optimizer steps, run-length coded: the iteration is found in it."""
         if len(self.symbols) < wire.SEQUENCE_MAX:
             self.repeats.append(1)
             self.symbols.append(symbol)
+        elif len(self.symbols) == wire.SEQUENCE_MAX:  # enough was seen; nothing equals None
+            self.repeats.append(0)
+            self.symbols.append(None)
 
     # -- stages ----------------------------------------------------------------------------------------
 
     def _begin_eval(self, since):
-        self.stage = wire.EVAL
         self.eval_candidate = self.eval_edge = None
+        if len(self.marks) >= wire.MARKS_MAX:  # stages that change this often are none
+            return
+        self.stage = wire.EVAL
         self.marks.append((wire.EVAL, since))
 
     def _end_eval(self):
@@ -299,6 +357,7 @@ class Recorder:
         if self.tick_s is not None:
             self.tick_s = edge.time
             self.tick_totals[:] = edge.totals
+            self.tick_counts = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
             self.tick_rows.extend((EDGE, edge.time, *edge.totals))
 
     def stage_at(self, when):
@@ -324,10 +383,12 @@ class Recorder:
 
 
 def process_start_s():
-    """When this process began, on the clock of `perf_counter` (Linux: seconds since boot, both)."""
+    """When this process began, on the clock of `perf_counter`. The kernel counts from boot and through sleep,
+    `perf_counter` does not count sleep."""
     try:
         with open("/proc/self/stat", "rb") as handle:
             fields = handle.read().rpartition(b")")[2].split()
-        return int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - perf_counter()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK") - slept_s
+    except (OSError, ValueError, IndexError, AttributeError):
         return None

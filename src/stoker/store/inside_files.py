@@ -68,6 +68,7 @@ class _Collected:
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
         self.sequence: list[tuple[int | str, int]] = []
+        self.growing: list[tuple[int | str, int]] = []
         self.loaders: dict[int, Row] = {}
         self.worker: Row | None = None
         self.workers: list[Worker] = []
@@ -111,6 +112,7 @@ class _Collected:
                 self.optimizers.append(row["name"])
             case wire.SEQUENCE:
                 self.sequence += [(symbol, count) for symbol, count in row["runs"]]
+                self.growing = [(symbol, count) for symbol, count in [row["growing"]]]
             case wire.LOADER:
                 self.loaders[row["id"]] = row
             case wire.WORKER:
@@ -153,7 +155,7 @@ class _Collected:
             slow_ticks=slow,
             optimizers=tuple(self.optimizers),
             optimizer_steps=tuple(self.last_second.get("steps", ())),
-            sequence=tuple(self.sequence),
+            sequence=(*self.sequence, *self.growing),
             loaders=tuple(_loader(row) for row in self.loaders.values()),
             workers=(*own, *self.workers),
             sampled=tuple(self._sampled()),
