@@ -194,7 +194,7 @@ class Agent:
         recorder.want_shape = True
 
     def _lines_interval_s(self, now):
-        """These rows are cumulative and may be long: seldom when a few minutes more or less say nothing new."""
+        """These rows are cumulative and may be long: the longer the run, the less often."""
         return min(LINES_MAX_S, max(LINES_S, (now - self.born) / 50))
 
     def _second(self, snapshot, rows):

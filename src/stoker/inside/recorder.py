@@ -283,7 +283,7 @@ class Recorder:
         return index
 
     def _overtakes(self, index):
-        """It has stepped more often; or the one that did is gone, or has stopped (a second phase of training)."""
+        """It has stepped more often; or the other is gone, or has stopped: a new phase of training."""
         self.others_since_tick += 1
         if self.steps[index] > self.steps[self.tick_optimizer] or self.tick_alive() is None:
             return True
