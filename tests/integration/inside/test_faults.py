@@ -1,4 +1,4 @@
-"""Every hook may fail, when it is put in, at its first call or at its thousandth: the training never knows."""
+"""Every hook may fail, put in, at its first call or at its thousandth: the training never knows."""
 
 from __future__ import annotations
 
