@@ -11,6 +11,7 @@ import threading
 import time
 
 from . import hooks, imports, wire
+from .dynamo import hide_from_dynamo
 from .failure import describe
 from .hooks.loader import Loaders
 from .imports import find_spec
@@ -66,6 +67,7 @@ class Agent:
         self.median_s = None
 
     def install(self):
+        imports.after_import("torch", _hide)
         self.hooks = [kind(self) for kind in hooks.HOOKS]
         for hook in self.hooks:
             for module in hook.modules:
@@ -316,6 +318,13 @@ class Agent:
         if runs:
             self.writer.row(wire.SEQUENCE, {"runs": runs[:-1], "growing": runs[-1]})
             self.sequence_written += len(runs) - 1
+
+
+def _hide(_torch):
+    try:
+        hide_from_dynamo()
+    except Exception:
+        return  # a torch that does it another way
 
 
 def _creator():

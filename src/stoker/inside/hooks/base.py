@@ -2,8 +2,9 @@
 
 import functools
 import os
-import sys
 import threading
+
+from ..dynamo import tracing_check
 
 _get_ident = threading.get_ident
 _MISSING = object()
@@ -88,13 +89,13 @@ class Hook:
             if vars(owner).get(attribute, _MISSING) is original:  # else somebody patched it meanwhile
                 setattr(owner, attribute, replacement)
 
-    def wrap(self, original, follows_dynamo=True):
+    def wrap(self, original):
         """`original`, with `begin` and `end` around it when the training thread calls it."""
-        hook, recorder = self, self.recorder
+        hook, recorder, tracing = self, self.recorder, tracing_check()
 
         @functools.wraps(original)
         def call(*args, **kwargs):
-            if _get_ident() != recorder.owner and not recorder.adopt():
+            if tracing() or _get_ident() != recorder.owner and not recorder.adopt():
                 return original(*args, **kwargs)
             try:
                 token = hook.begin(args)
@@ -111,17 +112,7 @@ class Hook:
                 except Exception as error:
                     hook.fail(error, "call")
 
-        if follows_dynamo:
-            invisible_to_dynamo(call, original)
         return call
-
-
-def invisible_to_dynamo(replacement, original):
-    """torch.compile traces `original` in place of ours, and leaves our own frame alone."""
-    replacement._torchdynamo_inline = original
-    evaluation = sys.modules.get("torch._C._dynamo.eval_frame")
-    if hasattr(evaluation, "skip_code"):  # else an older torch: the attribute above is all there is
-        evaluation.skip_code(replacement.__code__)
 
 
 def _idle(*_):

@@ -7,6 +7,7 @@ Wrappers call each other; only the outermost call of the training thread is time
 import functools
 import threading
 
+from ..dynamo import tracing_check
 from ..wire import ENV
 from .base import Hook
 
@@ -19,12 +20,12 @@ class EnvHook(Hook):
     """The wrapping that Gymnasium's, Gym's, SB3's and the user's own environments share."""
 
     def wrap_step(self, function, counts):
-        recorder, hook = self.recorder, self
-        timed = self.wrap(function, follows_dynamo=False)
+        recorder, hook, tracing = self.recorder, self, tracing_check()
+        timed = self.wrap(function)
 
         @functools.wraps(function)
         def call(*args, **kwargs):
-            if recorder.phase == ENV and _get_ident() == recorder.owner:
+            if tracing() or recorder.phase == ENV and _get_ident() == recorder.owner:
                 return function(*args, **kwargs)
             result = timed(*args, **kwargs)
             if counts and hook.error is None and _get_ident() == recorder.owner:

@@ -7,7 +7,7 @@ torch's own two-line `_wrapped_call_impl` does, in its place, and looks closer o
 import threading
 
 from ..recorder import TRANSPARENT
-from .base import Hook, invisible_to_dynamo
+from .base import Hook
 
 _get_ident = threading.get_ident
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
@@ -26,7 +26,8 @@ class ModuleHook(Hook):
             replacement = self._in_place(original)
         else:
             replacement = self._around(original)
-        invisible_to_dynamo(replacement, original)
+        # Traced in our place. No method's `self` is lost here: torch calls the module, not its `__call__`.
+        replacement._torchdynamo_inline = original
         replacement.__name__, replacement.__qualname__ = original.__name__, original.__qualname__
         self.patch(base, "__call__", replacement)
 

@@ -3,8 +3,9 @@
 import functools
 import threading
 
+from ..dynamo import tracing_check
 from ..wire import OPTIM
-from .base import Hook, invisible_to_dynamo
+from .base import Hook
 
 _get_ident = threading.get_ident
 
@@ -36,17 +37,17 @@ class OptimizerHook(Hook):
         self.patch(optimizer, "zero_grad", self.part(ZeroGradHook).wrap(optimizer.zero_grad))
 
     def _wrap_step(self, step):
-        wrapped, recorder = self.wrap(step, follows_dynamo=False), self.recorder
+        wrapped, recorder, tracing = self.wrap(step), self.recorder, tracing_check()
 
         @functools.wraps(step)
         def call(*args, **kwargs):
+            if tracing():
+                return step(*args, **kwargs)
             # An optimizer stepped by another thread than the first we saw: that one is the training.
             if _get_ident() != recorder.owner:
                 recorder.take_over()
             return wrapped(*args, **kwargs)
 
-        invisible_to_dynamo(wrapped, step)
-        invisible_to_dynamo(call, step)
         return call
 
     def begin(self, args):
