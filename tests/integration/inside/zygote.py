@@ -45,7 +45,7 @@ def become(job: dict) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # imports a good deal
+    torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(1))  # imports a good deal
     torch._dynamo.reset()
     for line in sys.stdin:
         job = json.loads(line)
