@@ -4,11 +4,14 @@ One job per line of stdin, as JSON; one line of stdout for each that ended. `sit
 sitecustomize, or null for a run without it. `before` is code to run first, when Stoker is in.
 """
 
+import atexit
+import gc
 import importlib.util
 import json
 import os
 import runpy
 import sys
+import threading
 
 import gymnasium
 import lightning.pytorch.loops.evaluation_loop
@@ -43,17 +46,28 @@ def become(job: dict) -> None:
     runpy.run_path(job["script"], run_name="__main__")
 
 
+def leave() -> None:
+    """Without taking the whole interpreter apart, which would cost more than most scripts do."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(1))  # imports a good deal
     torch._dynamo.reset()
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         job = json.loads(line)
         child = os.fork()
         if not child:
             os.close(0)
             become(job)
-            sys.exit()
+            leave()
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
         sys.stdout.flush()
