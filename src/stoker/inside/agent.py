@@ -89,9 +89,7 @@ class Agent:
         if self.began:
             return
         self.began = True
-        named = self.hook("named")
-        if named is not None:
-            named.look_in_script()
+        self._look_for_names()
         try:
             if not self.worker_process:
                 self.writer.open(self._header())
@@ -184,6 +182,7 @@ class Agent:
         self._second(recorder.snapshot_from_outside(), rows)
         self._marks()
         self._optimizers()
+        self._look_for_names()
         self._hooks()
         self._rank()
         if last or now - self.last_lines >= self._lines_interval_s(now):
@@ -283,6 +282,11 @@ class Agent:
         rank = _rank()
         if rank["rank"] is not None or self.rank is None:
             self.rank = rank
+
+    def _look_for_names(self):
+        hook = self.hook("named")
+        if hook is not None:
+            hook.look_in_script()
 
     def _names_not_found(self):
         hook = self.hook("named")

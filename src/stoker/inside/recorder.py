@@ -53,6 +53,7 @@ class Recorder:
         "totals",
         "counts",
         "after_model",
+        "loose_s",
         "acting_s",
         "pending_infer_s",
         "samples",
@@ -95,6 +96,7 @@ class Recorder:
         self.totals = [0.0] * len(wire.PHASES)
         self.counts = [0] * len(wire.PHASES)
         self.after_model = False
+        self.loose_s = 0.0
         self.acting_s = 0.0
         self.pending_infer_s = 0.0
         self.samples = 0
@@ -159,6 +161,8 @@ class Recorder:
             self.after_model = False
             if _CLOSES_LOSS[phase]:
                 gap = LOSS
+                self.totals[before] -= self.loose_s
+                self.totals[LOSS] += self.loose_s
         elif before == OPTIM and _CLOSES_LOSS[phase]:
             gap = OTHER  # a closure given to step(): the user's code, not the optimizer's
         self.totals[gap] += now - self.since
@@ -178,6 +182,8 @@ class Recorder:
         now = perf_counter()
         if start < self.since:
             start = self.since
+        if self.after_model:
+            self.loose_s += start - self.since  # the loss, or not: the next phase tells
         self.totals[self.phase] += start - self.since
         self.totals[phase] += now - start
         self.counts[phase] += 1
@@ -229,6 +235,7 @@ class Recorder:
         if phase == INFER:
             self.pending_infer_s += self.since - start
         self.after_model = before == OTHER or before == OPTIM
+        self.loose_s = 0.0
 
     # -- events ----------------------------------------------------------------------------------------
 
