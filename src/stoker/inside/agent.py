@@ -187,6 +187,7 @@ class Agent:
         self._rank()
         if last or now - self.last_lines >= self._lines_interval_s(now):
             self.last_lines = now
+            self._counts()
             self._loaders()
             self._lines(last)
             self._sequence()
@@ -206,14 +207,11 @@ class Agent:
             {
                 **_sums(snapshot),
                 "stage": recorder.stage,
-                "n": recorder.counts,
                 "acting_s": round(recorder.acting_s, 6),
                 "tick_max_s": round(max(durations), 6) if durations else None,
                 "env_calls": recorder.env_calls,
-                "env_resets": recorder.env_resets,
                 "steps": recorder.steps,
                 "batch_rows": recorder.batch_rows,
-                "threads": threading.active_count(),
                 "pulse_s": round(self.pulse.cost_s, 6),
             },
         )
@@ -299,6 +297,10 @@ class Agent:
         if self.rank != self.rank_written:
             self.rank_written = self.rank
             self.writer.row(wire.RANK, self.rank)
+
+    def _counts(self):
+        row = {"entered": dict(zip(wire.PHASES, self.recorder.counts)), "threads": threading.active_count()}
+        self.writer.row(wire.COUNTS, row)
 
     def _lines(self, last):
         self.pulse.settle(last)

@@ -59,7 +59,6 @@ class Recorder:
         "samples",
         "env_steps",
         "env_calls",
-        "env_resets",
         "backwards",
         "optimizers",
         "steps",
@@ -102,7 +101,6 @@ class Recorder:
         self.samples = 0
         self.env_steps = 0
         self.env_calls = 0
-        self.env_resets = 0
         self.backwards = 0
         self.optimizers = {}
         self.steps = []
