@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.diagnose.sentence import sentence
 from stoker.diagnose.window import spans
 
 PRELUDE = """
@@ -214,6 +215,28 @@ def test_ranges_of_the_user_are_taken_as_names(recorded) -> None:
     record = recorded(code)
     assert {name: count for name, (count, _) in record.ranges.items()} == {"my part": 3, "decorated": 1}
     assert record.ranges["my part"][1] >= 0.006
+
+
+def test_the_line_that_costs_most_is_found(forked, tmp_path: Path) -> None:
+    lines = "def hot():\n    spend(0.004)  # here\n"
+    script = tmp_path / "lines.py"
+    loop = "end = time.perf_counter() + 2.5\nwhile time.perf_counter() < end: step(); hot()\n"
+    script.write_text(PRELUDE + lines + loop)
+    main = forked(script).main
+    assert sum(sample.count for sample in main.record.sampled) >= 10
+    assert {line.phase for line in main.lines} >= {"other"}
+    places = [line.place.leaf for line in main.lines if line.phase == "other"]
+    assert places[0][0] == str(script)
+    assert places[0][2] == "spend"
+
+
+def test_a_simulator_that_nobody_named_is_not_called_work(forked, scripts: Path) -> None:
+    """It runs between the model's call and backward(), as a loss would."""
+    done = forked(scripts / "custom_sim.py")
+    told = sentence(done.summary)
+    assert "between the model's call and backward()" in told
+    assert "at work" not in told
+    assert "custom_sim.py" in told
 
 
 # -- stages ------------------------------------------------------------------------------------------------
