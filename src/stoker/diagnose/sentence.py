@@ -17,6 +17,7 @@ _WAITS = {
     "gc": "is Python's garbage collector",
     "compile": "is torch.compile",
     "save": "is torch.save",
+    "loss": "passes between the model's call and backward() (the loss, or code of yours such as a simulator)",
 }
 
 
@@ -52,7 +53,7 @@ def _no_ticks(main: Trainer) -> str:
 
 
 def _training(summary: Summary, main: Trainer) -> str:
-    waits = sorted(((pct, name) for name, pct in main.phase_pct.items() if name in _WAITS), reverse=True)
+    waits = sorted(((pct, name) for name, pct in _waits(main).items()), reverse=True)
     top_pct, top = waits[0]
     if top_pct < NOTABLE_PCT:
         return (
@@ -64,7 +65,15 @@ def _training(summary: Summary, main: Trainer) -> str:
     second_pct, second = waits[1]
     if second_pct >= NOTABLE_PCT:
         text += f" Another {second_pct:.0f} % {_WAITS[second]}."
-    return text + f" The model, backward and optimizer take {main.compute_pct:.0f} %."
+    compute_pct = main.compute_pct - (main.phase_pct["loss"] if "loss" in _waits(main) else 0.0)
+    return text + f" The model, backward and optimizer take {compute_pct:.0f} %."
+
+
+def _waits(main: Trainer) -> dict[str, float]:
+    """A loss that takes longer than the model and its backward pass is hardly a loss: then it is told."""
+    model_pct = sum(main.phase_pct[name] for name in ("infer", "forward", "backward"))
+    loss_is_work = main.phase_pct["loss"] <= model_pct
+    return {n: p for n, p in main.phase_pct.items() if n in _WAITS and not (n == "loss" and loss_is_work)}
 
 
 def _detail(summary: Summary, main: Trainer, phase: str) -> str:

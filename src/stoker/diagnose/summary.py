@@ -70,14 +70,15 @@ def summarise(run: Run) -> Summary:
 
 def trainer(record: ProcessRecord) -> Trainer:
     window = training_window(record)
+    iteration = find_iteration(record.sequence)
     return Trainer(
         record=record,
         window=window,
         stages_s=stage_seconds(record, window),
         phase_pct={name: pct(window.content, name) for name in PHASES},
         acting_pct=_acting_pct(record, window),
-        throughput=_throughput(window),
-        iteration=find_iteration(record.sequence),
+        throughput=_throughput(record, window, iteration),
+        iteration=iteration,
         lines=line_shares(record, window.content),
         loaders=loader_views(record),
     )
@@ -92,15 +93,27 @@ def _acting_pct(record: ProcessRecord, window: Window) -> float:
     return pct(window.content, "infer") * min(1.0, last.acting_s / infer_s)
 
 
-def _throughput(window: Window) -> Throughput:
+def _throughput(record: ProcessRecord, window: Window, iteration: Iteration | None) -> Throughput:
     content, seconds = window.content, window.seconds
 
     def rate(count: int) -> float | None:
         return count / seconds if count and seconds > 0 else None
 
-    ratio = content.ticks / content.env_steps if content.env_steps and content.ticks else None
+    ratio = _updates_per_env_step(record, window, iteration)
     accumulated = content.backwards / content.ticks if content.ticks and content.backwards else None
     return Throughput(rate(content.ticks), rate(content.samples), rate(content.env_steps), ratio, accumulated)
+
+
+def _updates_per_env_step(record: ProcessRecord, window: Window, iteration: Iteration | None) -> float | None:
+    """From whole iterations where they are known: a window may cut a rollout in two."""
+    content = window.content
+    if not content.env_steps or not content.ticks:
+        return None
+    calls = record.seconds[-1].env_calls if record.seconds else 0
+    if iteration is None or not iteration.env_calls or not calls or record.last is None:
+        return content.ticks / content.env_steps
+    envs = record.last.env_steps / calls
+    return max(iteration.optimizer_steps.values(), default=0.0) / (iteration.env_calls * envs)
 
 
 _TOTAL = re.compile(r"^\s*([\d_]+(?:\.\d+)?(?:e\d+)?)\s*(ticks|steps|samples|env_steps|epochs)?\s*$", re.I)

@@ -11,6 +11,7 @@ import threading
 import time
 
 from . import hooks, imports, wire
+from .dynamo import hide_from_dynamo
 from .failure import describe
 from .hooks.loader import Loaders
 from .imports import find_spec
@@ -68,6 +69,7 @@ class Agent:
         self.ticks = Ticks()
 
     def install(self):
+        imports.after_import("torch", _hide)
         self.hooks = [kind(self) for kind in hooks.HOOKS]
         for hook in self.hooks:
             for module in hook.modules:
@@ -89,9 +91,7 @@ class Agent:
         if self.began:
             return
         self.began = True
-        named = self.hook("named")
-        if named is not None:
-            named.look_in_script()
+        self._look_for_names()
         try:
             if not self.worker_process:
                 self.writer.open(self._header())
@@ -184,10 +184,12 @@ class Agent:
         self._second(recorder.snapshot_from_outside(), ticks)
         self._marks()
         self._optimizers()
+        self._look_for_names()
         self._hooks()
         self._rank()
         if last or now - self.last_lines >= self._lines_interval_s(now):
             self.last_lines = now
+            self._counts()
             self._loaders()
             self._lines(last)
             self._sequence()
@@ -196,7 +198,7 @@ class Agent:
         recorder.want_shape = True
 
     def _lines_interval_s(self, now):
-        """These rows are cumulative and may be long: seldom where a minute more or less says nothing new."""
+        """These rows are cumulative and may be long: the longer the run, the less often."""
         return min(LINES_MAX_S, max(LINES_S, (now - self.born) / 50))
 
     def _second(self, snapshot, ticks):
@@ -207,14 +209,11 @@ class Agent:
             {
                 **_sums(snapshot),
                 "stage": recorder.stage,
-                "n": recorder.counts,
                 "acting_s": round(recorder.acting_s, 6),
                 "tick_max_s": round(max(durations), 6) if durations else None,
                 "env_calls": recorder.env_calls,
-                "env_resets": recorder.env_resets,
                 "steps": recorder.steps,
                 "batch_rows": recorder.batch_rows,
-                "threads": threading.active_count(),
                 "pulse_s": round(self.pulse.cost_s, 6),
             },
         )
@@ -284,6 +283,11 @@ class Agent:
         if rank["rank"] is not None or self.rank is None:
             self.rank = rank
 
+    def _look_for_names(self):
+        hook = self.hook("named")
+        if hook is not None:
+            hook.look_in_script()
+
     def _names_not_found(self):
         hook = self.hook("named")
         for name in hook.missing() if hook is not None and hook.error is None else ():
@@ -295,6 +299,10 @@ class Agent:
         if self.rank != self.rank_written:
             self.rank_written = self.rank
             self.writer.row(wire.RANK, self.rank)
+
+    def _counts(self):
+        row = {"entered": dict(zip(wire.PHASES, self.recorder.counts)), "threads": threading.active_count()}
+        self.writer.row(wire.COUNTS, row)
 
     def _lines(self, last):
         self.pulse.settle(last)
@@ -319,6 +327,13 @@ class Agent:
         if runs and runs[-1][0] is not None:
             self.writer.row(wire.SEQUENCE, {"runs": runs[:-1], "growing": runs[-1]})
             self.sequence_written += len(runs) - 1
+
+
+def _hide(_torch):
+    try:
+        hide_from_dynamo()
+    except Exception:
+        return  # a torch that does it another way
 
 
 def _creator():

@@ -107,7 +107,7 @@ class Pulse:
         """That an evaluation has begun is known only later: a look finds its stage once a tick is over."""
         recorder = self.recorder
         now = perf_counter()
-        known = now if last else max(recorder.tick_s or 0.0, now - SETTLE_S)
+        known = now if last else max(recorder.tick_row[1] if recorder.tick_row else 0.0, now - SETTLE_S)
         recent, self.recent = self.recent, []
         for when, phase, place in recent:
             if when > known:

@@ -30,11 +30,8 @@ CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD) for phase in range(len(w
 
 
 EDGE = -1
-ROW = 2 + len(wire.PHASES)
-
-
-def _nobody():
-    return None
+ROW = 6 + len(wire.PHASES)
+WAITING_MAX = wire.TICKS_WAITING_MAX * ROW
 
 
 class Snapshot:
@@ -60,22 +57,20 @@ class Recorder:
         "totals",
         "counts",
         "after_model",
+        "loose_s",
         "acting_s",
         "pending_infer_s",
         "samples",
         "env_steps",
         "env_calls",
-        "env_resets",
         "optimizers",
         "steps",
+        "alive",
         "tick_optimizer",
-        "tick_alive",
         "others_since_tick",
         "ticks",
         "ticks_dropped",
-        "tick_s",
-        "tick_totals",
-        "tick_counts",
+        "tick_row",
         "tick_rows",
         "symbols",
         "repeats",
@@ -104,22 +99,20 @@ class Recorder:
         self.totals = [0.0] * len(wire.PHASES)
         self.counts = [0] * len(wire.PHASES)
         self.after_model = False
+        self.loose_s = 0.0
         self.acting_s = 0.0
         self.pending_infer_s = 0.0
         self.samples = 0
         self.env_steps = 0
         self.env_calls = 0
-        self.env_resets = 0
         self.optimizers = {}
         self.steps = []
+        self.alive = []
         self.tick_optimizer = 0
-        self.tick_alive = _nobody
         self.others_since_tick = 0
         self.ticks = 0
         self.ticks_dropped = 0
-        self.tick_s = None
-        self.tick_totals = list(self.totals)
-        self.tick_counts = (0, 0, 0, 0)
+        self.tick_row = None
         self.tick_rows = array("d")
         self.symbols = []
         self.repeats = array("q")
@@ -170,6 +163,8 @@ class Recorder:
             self.after_model = False
             if CLOSES_LOSS[phase]:
                 gap = LOSS
+                self.totals[before] -= self.loose_s
+                self.totals[LOSS] += self.loose_s
         elif before == OPTIM and CLOSES_LOSS[phase]:
             gap = OTHER  # a closure given to step(): the user's code, not the optimizer's
         self.totals[gap] += now - self.since
@@ -189,6 +184,8 @@ class Recorder:
         now = perf_counter()
         if start < self.since:
             start = self.since
+        if self.after_model:
+            self.loose_s += start - self.since  # the loss, or not: the next phase tells
         self.totals[self.phase] += start - self.since
         self.totals[phase] += now - start
         self.counts[phase] += 1
@@ -222,18 +219,22 @@ class Recorder:
 
     # -- the model's call, told apart ------------------------------------------------------------------
 
-    def graph_begins(self):
-        """A call that records gradients is no evaluation."""
-        if self.stage is wire.EVAL and not self.eval_named:
-            self._end_eval()
-        self.eval_candidate = None
-
-    def inference_begins(self, training):
-        """A call without gradients, in eval mode, may be the first of an evaluation."""
-        if self.stage is wire.EVAL:
+    def may_be_eval(self, graph):
+        """Gradients are no evaluation; a call without them, in eval mode, may be the first of one."""
+        if self.stage is not wire.EVAL:
+            if self.eval_candidate is None:
+                self.eval_candidate = self.last_tick()
+        elif not graph:
             self.eval_edge = None
-        elif not training and self.eval_candidate is None:
-            self.eval_candidate = self.last_tick()
+        elif not self.eval_named:
+            self._end_eval()
+
+    def loss_ends(self):
+        """What was counted as `other` since the model's call, around a collection or a copy, was the loss."""
+        if self.loose_s:
+            self.totals[self.phase] -= self.loose_s
+            self.totals[LOSS] += self.loose_s
+        return LOSS
 
     # -- events ----------------------------------------------------------------------------------------
 
@@ -261,8 +262,11 @@ class Recorder:
 
     def optimizer_stepped(self, optimizer):
         """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
-        index = self._index_of(optimizer)
-        self.steps[index] += 1
+        index = self.optimizers.get(id(optimizer))
+        if index is None:
+            index = self._new_optimizer(optimizer)
+        steps = self.steps
+        steps[index] += 1
         self.pending_infer_s = 0.0
         self.eval_candidate = None
         if self.stage is wire.EVAL:  # whatever its name said, this is training
@@ -273,46 +277,39 @@ class Recorder:
             self.repeats[-1] += 1
         else:
             self._new_run(index)
-        if index != self.tick_optimizer and not self._overtakes(index):
-            return index
-        if index != self.tick_optimizer or self.tick_alive() is not optimizer:
+        if index != self.tick_optimizer:
+            self.others_since_tick += 1
+            if steps[index] <= steps[self.tick_optimizer] and not self._tick_stopped():
+                return index
             self.tick_optimizer = index
-            self.tick_alive = weakref.ref(optimizer)
         self.others_since_tick = 0
-        self._tick(index)
-        return index
-
-    def _index_of(self, optimizer):
-        index = self.optimizers.get(id(optimizer))
-        if index is None:
-            index = min(len(self.steps), wire.OPTIMIZERS_MAX - 1)
-            self.optimizers[id(optimizer)] = index
-            if index == len(self.steps):
-                self.steps.append(0)
-        return index
-
-    def _overtakes(self, index):
-        """It has stepped more often; or the one that did is gone or has stopped (a second phase)."""
-        self.others_since_tick += 1
-        if self.steps[index] > self.steps[self.tick_optimizer] or self.tick_alive() is None:
-            return True
-        return self.others_since_tick > STOPPED_AFTER
-
-    def _tick(self, index):
-        self.ticks += 1
-        self.tick_s = self.since
-        self.tick_totals[:] = self.totals
-        self.tick_counts = (self.ticks, self.samples, self.env_steps, self.counts[BACKWARD])
+        self.ticks = ticks = self.ticks + 1
+        counted = (ticks, self.samples, self.env_steps, self.counts[BACKWARD])
+        self.tick_row = row = (index, self.since, *counted, *self.totals)
         if self.usual is wire.STARTUP:
             self._first_tick()
-        elif len(self.tick_rows) < wire.TICKS_WAITING_MAX * ROW:
-            self.tick_rows.extend((index, self.since, *self.totals))
+        elif len(self.tick_rows) < WAITING_MAX:
+            self.tick_rows.extend(row)
         else:  # nobody takes them away: the disk hangs, or the pulse is dead
             self.ticks_dropped += 1
+        return index
+
+    def _tick_stopped(self):
+        """The optimizer that ticks is gone, or steps no more: a new phase of training."""
+        return self.others_since_tick > STOPPED_AFTER or self.alive[self.tick_optimizer]() is None
+
+    def _new_optimizer(self, optimizer):
+        index = min(len(self.steps), wire.OPTIMIZERS_MAX - 1)
+        self.optimizers[id(optimizer)] = index
+        if index == len(self.steps):
+            self.steps.append(0)
+            self.alive.append(None)
+        self.alive[index] = weakref.ref(optimizer)
+        return index
 
     def _first_tick(self):
         """It began in the dark; training is what follows. Rows marked EDGE say where a tick begins."""
-        self.tick_rows.extend((EDGE, self.since, *self.totals))
+        self.tick_rows.extend((EDGE, *self.tick_row[1:]))
         self.stage = self.usual = wire.TRAIN
         self.marks.append((wire.TRAIN, self.last_tick()))
 
@@ -326,9 +323,8 @@ class Recorder:
 
     def last_tick(self):
         """The sums when the last tick ended; now, if there was none."""
-        if self.tick_s is None:
-            return self.snapshot()
-        return Snapshot(self.tick_s, self.tick_totals.copy(), *self.tick_counts)
+        row = self.tick_row
+        return self.snapshot() if row is None else Snapshot(row[1], list(row[6:]), *row[2:6])
 
     def _new_run(self, symbol):
         """The order of env steps and optimizer steps, run-length coded: the iteration is found in it."""
@@ -354,11 +350,10 @@ class Recorder:
         self.eval_edge = None
         self.stage = self.usual
         self.marks.append((self.usual, edge))
-        if self.tick_s is not None:
-            self.tick_s = edge.time
-            self.tick_totals[:] = edge.totals
-            self.tick_counts = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
-            self.tick_rows.extend((EDGE, edge.time, *edge.totals))
+        if self.tick_row is not None:
+            counted = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
+            self.tick_row = (EDGE, edge.time, *counted, *edge.totals)
+            self.tick_rows.extend(self.tick_row)
 
     def stage_at(self, when):
         for stage, snapshot in reversed(self.marks):
@@ -368,7 +363,7 @@ class Recorder:
 
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
-        if self.stage is wire.TRAIN and self.tick_s is not None:
+        if self.stage is wire.TRAIN and self.tick_row is not None:
             self.marks.append((wire.AFTER, self.last_tick()))
 
     def named_eval_begins(self):

@@ -15,7 +15,7 @@ class Ticks:
         """A list of (end, duration, line of text). A row marked EDGE only says where the next one begins."""
         ticks, before = [], self.before
         for start in range(0, len(rows), ROW):
-            now = [value * 1e6 for value in rows[start + 1 : start + ROW]]
+            now = [rows[start + 1] * 1e6] + [value * 1e6 for value in rows[start + 6 : start + ROW]]
             if before is not None and rows[start] != EDGE:
                 spent = [b - a for a, b in zip(before, now)]
                 line = _FORMAT % (now[0], spent[0], rows[start], *spent[1:])

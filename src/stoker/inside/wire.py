@@ -4,8 +4,9 @@ One process writes its own files in `inside/`; only workers, which come and go, 
 
     <pid>-<n>.jsonl          a header, then rows, each with its kind in `k`
     <pid>-<n>.first.tsv      every tick of the first minute
-    <pid>-<n>.tail0.tsv      the latest ticks, in two files that take turns: at least the last ten minutes
-    <pid>-<n>.tail1.tsv
+    <pid>-<n>.tail0.tsv      the latest ticks, in three files of five minutes that take turns: at least the
+    <pid>-<n>.tail1.tsv      last ten minutes
+    <pid>-<n>.tail2.tsv
     <pid>-<n>.slow.tsv       every tick slower than five times the median
     workers-<pid>.jsonl      DataLoader workers of that process, one line each now and then and at their end
 
@@ -42,11 +43,13 @@ HEADER, SECOND, MARK, END = "header", "second", "mark", "end"
 OPTIMIZER, LOADER, WORKER, SEQUENCE = "optimizer", "loader", "worker", "sequence"
 PLACE, LINES, SYNCS, RANGES = "place", "lines", "syncs", "ranges"
 HOOK, FAILURE, RANK, LOST = "hook", "failure", "rank", "lost"
+COUNTS = "counts"
 
 TICK_COLUMNS = ("t_us", "dur_us", "optimizer", *(name + "_us" for name in PHASES))
 
 FIRST_S = 60.0
-TAIL_S = 600.0
+TAILS = ("tail0", "tail1", "tail2")
+TAIL_S = 300.0  # each
 SLOW_FACTOR = 5.0
 SLOW_ROWS_MAX = 100_000
 TICKS_WAITING_MAX = 20_000  # held in memory between two writes

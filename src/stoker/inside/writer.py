@@ -89,20 +89,20 @@ class Writer:
             self._append(self._tick_file("slow"), "".join(slow))
 
     def _tail_name(self, start, end):
-        """Two files take turns; the one not in use holds the ten minutes before."""
+        """The files take turns; those not in use hold the ten minutes before."""
         if self.tail_since is None:
             self.tail_since = start
         elif end - self.tail_since > wire.TAIL_S:
-            self.tail_turn = 1 - self.tail_turn
+            self.tail_turn = (self.tail_turn + 1) % len(wire.TAILS)
             self.tail_since = start
-            name = "tail%d" % self.tail_turn
+            name = wire.TAILS[self.tail_turn]
             if self.ticks.get(name) is not None:
                 try:
                     os.ftruncate(self.ticks[name], 0)
                     self._append(self.ticks[name], TICK_HEADER)
                 except OSError:
                     self.lost += 1
-        return "tail%d" % self.tail_turn
+        return wire.TAILS[self.tail_turn]
 
     def _tick_file(self, name):
         if name not in self.ticks:

@@ -44,7 +44,7 @@ def _last_words(path: Path) -> Iterable[Row]:
 
 
 def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
-    """Ticks of one process, oldest first; names: `first`, `tail0`, `tail1`, `slow`. Tails may be large."""
+    """Ticks of one process, oldest first; names: `first`, `slow`, or `wire.TAILS`, which may be large."""
     stem = path.with_suffix("")
     rows: dict[int, list[int]] = {}
     for name in names:

@@ -2,12 +2,12 @@
 
 import functools
 import os
-import sys
 import threading
 from time import perf_counter
 
+from ..dynamo import tracing_check
 from ..recorder import CLOSES_LOSS
-from ..wire import LOSS, OPTIM, OTHER
+from ..wire import OPTIM, OTHER
 
 _get_ident = threading.get_ident
 _MISSING = object()
@@ -103,21 +103,21 @@ class Hook:
         what `Recorder.enter` and `leave` do is written out here, since each call of Python code costs there
         three times what a tight loop shows.
         """
-        hook, recorder = self, self.recorder
+        hook, recorder, tracing = self, self.recorder, tracing_check()
         joins = joins or recorder.adopt
         closes_loss = CLOSES_LOSS[phase]
 
         @functools.wraps(original)
         def call(*args, **kwargs):
             before = recorder.phase
-            if before == phase or _get_ident() != recorder.owner and not joins():
+            if tracing() or before == phase or _get_ident() != recorder.owner and not joins():
                 return original(*args, **kwargs)
             try:
                 if hook.tripwire is not None:
                     hook.tripwire()
                 gap, now = before, perf_counter()
                 if closes_loss and (recorder.after_model or before == OPTIM):
-                    gap = LOSS if recorder.after_model else OTHER
+                    gap = recorder.loss_ends() if recorder.after_model else OTHER
                 recorder.after_model = False
                 recorder.totals[gap] += now - recorder.since
                 recorder.counts[phase] += 1
@@ -139,16 +139,15 @@ class Hook:
                 except Exception as error:
                     hook.fail(error, "call")
 
-        invisible_to_dynamo(call, original)
         return call
 
     def wrap(self, original):
         """`original`, with `begin` and `end` around it when the training thread calls it."""
-        hook, recorder = self, self.recorder
+        hook, recorder, tracing = self, self.recorder, tracing_check()
 
         @functools.wraps(original)
         def call(*args, **kwargs):
-            if _get_ident() != recorder.owner and not recorder.adopt():
+            if tracing() or _get_ident() != recorder.owner and not recorder.adopt():
                 return original(*args, **kwargs)
             try:
                 token = hook.begin(args)
@@ -165,16 +164,7 @@ class Hook:
                 except Exception as error:
                     hook.fail(error, "call")
 
-        invisible_to_dynamo(call, original)
         return call
-
-
-def invisible_to_dynamo(replacement, original):
-    """torch.compile traces `original` in place of ours, and leaves our own frame alone."""
-    replacement._torchdynamo_inline = original
-    evaluation = sys.modules.get("torch._C._dynamo.eval_frame")
-    if hasattr(evaluation, "skip_code"):  # else an older torch: the attribute above is all there is
-        evaluation.skip_code(replacement.__code__)
 
 
 def _idle(*_):

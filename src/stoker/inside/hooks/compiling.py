@@ -1,5 +1,6 @@
 """`compile`: torch.compile at work. While it traces, the patches on Tensor methods are off."""
 
+import functools
 import threading
 
 from ..wire import COMPILE
@@ -20,12 +21,20 @@ class CompileHook(Hook):
         self.before = None
 
     def install(self, module):
-        self.handler = module.callback_handler
-        self.handler.register_start_callback(self._starts)
-        self.handler.register_end_callback(self._ends)
+        """Not by registering: torch._dynamo.reset() throws out whatever is registered."""
+        handler = module.CompilationCallbackHandler
+        self._call_first(handler, "run_start_callbacks", self._starts)
+        self._call_first(handler, "run_end_callbacks", self._ends)
 
-    def take_off(self):
-        return None  # the callbacks stay registered and do nothing: removing one while it runs is not safe
+    def _call_first(self, owner, name, ours):
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            ours()
+            return original(*args, **kwargs)
+
+        self.patch(owner, name, call)
 
     def begin(self, args):
         """None in a thread that is not the training's: its compiling costs the training nothing."""
@@ -34,14 +43,14 @@ class CompileHook(Hook):
             return None
         return recorder.enter(COMPILE)
 
-    def _starts(self, _arguments):
+    def _starts(self):
         try:
             self.agent.hook("transfer").take_off()
             self.before = self.begin(())
         except Exception as error:
             self.fail(error, "call")
 
-    def _ends(self, _arguments):
+    def _ends(self):
         try:
             transfer = self.agent.hook("transfer")
             if transfer.error is None:

@@ -8,8 +8,8 @@ import threading
 from time import perf_counter
 
 from ..recorder import TRANSPARENT
-from ..wire import EVAL, FORWARD, INFER, LOSS, OPTIM, OTHER
-from .base import Hook, invisible_to_dynamo
+from ..wire import EVAL, FORWARD, INFER, OPTIM, OTHER
+from .base import Hook
 
 _get_ident = threading.get_ident
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
@@ -28,7 +28,8 @@ class ModuleHook(Hook):
             replacement = self._in_place(original)
         else:
             replacement = self._around(original)
-        invisible_to_dynamo(replacement, original)
+        # Traced in our place. No method's `self` is lost here: torch calls the module, not its `__call__`.
+        replacement._torchdynamo_inline = original
         replacement.__name__, replacement.__qualname__ = original.__name__, original.__qualname__
         self.patch(base, "__call__", replacement)
 
@@ -71,14 +72,14 @@ class ModuleHook(Hook):
                 if recorder.want_shape:
                     hook.begin(args)
                 graph = is_grad_enabled()
-                if not graph:
-                    recorder.inference_begins(module.training)
-                elif recorder.eval_candidate is not None or recorder.stage is EVAL:
-                    recorder.graph_begins()
-                gap, start = recorder.phase, perf_counter()
-                before = gap
+                if recorder.stage is EVAL or not (graph or module.training):
+                    recorder.may_be_eval(graph)
+                elif graph:
+                    recorder.eval_candidate = None
+                before = gap = recorder.phase
+                start = perf_counter()
                 if recorder.after_model or before == OPTIM:
-                    gap = LOSS if recorder.after_model else OTHER
+                    gap = recorder.loss_ends() if recorder.after_model else OTHER
                     recorder.after_model = False
                 recorder.totals[gap] += start - recorder.since
                 recorder.since = start
@@ -96,12 +97,12 @@ class ModuleHook(Hook):
                     recorder.since = now
                     recorder.phase = before
                     recorder.after_model = before == OTHER or before == OPTIM
+                    recorder.loose_s = 0.0
                     if not graph:
                         recorder.pending_infer_s += now - start
                 except Exception as error:
                     hook.fail(error, "call")
 
-        invisible_to_dynamo(outermost, original)
         return outermost
 
 

@@ -32,7 +32,7 @@ class NamedHook(EnvHook):
                 self._name_it(entry, module)
 
     def look_in_script(self):
-        """Called once, at the first thing that happens: the script's functions are defined by then."""
+        """Called at the first thing that happens, and now and then: its functions are defined by then."""
         if self.error is not None:
             return
         try:

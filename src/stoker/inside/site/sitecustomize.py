@@ -50,10 +50,22 @@ def _agent():
 
 def _at_exit():
     """An uncaught exception is left by the interpreter in `sys.last_value`: no excepthook is touched."""
-    if getattr(sys, "last_value", None) is not None:
+    error = getattr(sys, "last_value", None)
+    if error is not None:
         agent = _agent()
         if agent is not None:
             agent.report_failure()
+    if isinstance(error, KeyboardInterrupt):
+        _stay_interrupted()
+
+
+def _stay_interrupted():
+    """Python notes that Ctrl-C was not handled, to end by that signal, and forgets it whenever a text is
+    evaluated, as imports of ours do. A text that raises it makes Python note it again."""
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        return
 
 
 def _arm():

@@ -1,0 +1,76 @@
+"""An agent without hooks, driven by a clock of the test's own: no sleeping, no threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from stoker.inside import agent, pulse, recorder
+from stoker.model.record import ProcessRecord
+from stoker.store.inside_files import read_process
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Driven:
+    """The recorder is fed as hooks would feed it; `flush` is what the pulse does once a second."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self.folder, self.clock = folder, clock
+        self.agent = agent.Agent(str(folder))
+        self.agent.pulse.start = lambda: None  # type: ignore[method-assign]
+        self.recorder = self.agent.recorder
+        self.optimizer = SimpleOptimizer()
+
+    def spend(self, phase: int, seconds: float) -> None:
+        before = self.recorder.enter(phase)
+        self.clock.now += seconds
+        self.recorder.leave(before)
+
+    def tick(self, seconds: float = 0.002, phase: int = 7, optimizer: object = None) -> None:
+        self.recorder.adopt()
+        self.spend(phase, seconds)
+        self.recorder.optimizer_stepped(optimizer or self.optimizer)
+
+    def flush(self) -> None:
+        self.agent.flush()
+
+    def read(self) -> ProcessRecord:
+        (path,) = self.folder.glob("inside/*-0.jsonl")
+        record = read_process(path)
+        assert record is not None
+        return record
+
+    def size_bytes(self, pattern: str = "*") -> int:
+        return sum(path.stat().st_size for path in self.folder.glob(f"inside/{pattern}"))
+
+
+class SimpleOptimizer:
+    """Something a weak reference can point to."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    fake = Clock()
+    times = SimpleNamespace(perf_counter=fake, time=fake, clock_gettime=lambda _: fake(), CLOCK_BOOTTIME=7)
+    monkeypatch.setattr(recorder, "perf_counter", fake)
+    monkeypatch.setattr(recorder, "time", times)
+    monkeypatch.setattr(pulse, "perf_counter", fake)
+    monkeypatch.setattr(agent, "time", times)
+    return fake
+
+
+@pytest.fixture
+def driven(tmp_path: Path, clock: Clock) -> Iterator[Driven]:
+    made = Driven(tmp_path, clock)
+    yield made
+    made.agent.writer.close()
