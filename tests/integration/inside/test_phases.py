@@ -69,7 +69,7 @@ def test_time_goes_to_its_phase(phase: str, recorded) -> None:
     record = recorded(PLACES[phase] + "\nstep()\n")
     assert record.last.phase(phase) >= SPENT_S
     elapsed = record.last.t_s - record.began_s
-    assert sum(record.last.phase_s) == pytest.approx(elapsed, abs=0.02)
+    assert sum(record.last.phase_s) == pytest.approx(elapsed, abs=0.05)
     assert record.last.phase(phase) <= elapsed
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stoker.inside import agent, pulse, recorder
+from stoker.inside import agent, hooks, pulse, recorder
 from stoker.model.record import ProcessRecord
 from stoker.store.inside_files import read_process
 
@@ -19,6 +19,9 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
 
 
 class Driven:
@@ -32,9 +35,15 @@ class Driven:
         self.optimizer = SimpleOptimizer()
 
     def spend(self, phase: int, seconds: float) -> None:
-        before = self.recorder.enter(phase)
-        self.clock.now += seconds
-        self.recorder.leave(before)
+        """As a hook would: through the wrapper it puts around a function of the user's."""
+        hooks.base.Hook(self.agent).wrap_phase(self.clock.advance, phase)(seconds)
+
+    def model(self, seconds: float, graph: bool = True, training: bool = True) -> None:
+        """The outermost call of a model."""
+        hook = hooks.modules.ModuleHook(self.agent)
+        hook.is_grad_enabled = lambda: graph
+        module = SimpleNamespace(training=training)
+        hook._outermost(lambda _, seconds: self.clock.advance(seconds))(module, (seconds,), {})
 
     def tick(self, seconds: float = 0.002, phase: int = 7, optimizer: object = None) -> None:
         self.recorder.adopt()
@@ -64,7 +73,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     times = SimpleNamespace(perf_counter=fake, time=fake, clock_gettime=lambda _: fake(), CLOCK_BOOTTIME=7)
     monkeypatch.setattr(recorder, "perf_counter", fake)
     monkeypatch.setattr(recorder, "time", times)
-    monkeypatch.setattr(pulse, "perf_counter", fake)
+    for module in (pulse, hooks.base, hooks.modules):
+        monkeypatch.setattr(module, "perf_counter", fake)
     monkeypatch.setattr(agent, "time", times)
     return fake
 

@@ -24,14 +24,8 @@ def recorder(driven):
     return driven.recorder
 
 
-def model(driven, seconds: float, graph: bool = True, training: bool = True) -> None:
-    before = driven.recorder.model_begins(graph, training)
-    driven.clock.now += seconds
-    driven.recorder.model_ends(before)
-
-
 def test_time_between_the_model_and_backward_is_the_loss(driven, recorder) -> None:
-    model(driven, 1.0)
+    driven.model(1.0)
     driven.clock.now += 2.0
     driven.spend(BACKWARD, 3.0)
     driven.clock.now += 4.0
@@ -39,7 +33,7 @@ def test_time_between_the_model_and_backward_is_the_loss(driven, recorder) -> No
 
 
 def test_time_between_the_model_and_an_env_step_is_not(driven, recorder) -> None:
-    model(driven, 1.0, graph=False)
+    driven.model(1.0, graph=False)
     driven.clock.now += 2.0
     driven.spend(ENV, 3.0)
     assert totals(driven) == {"other": 2.0, "infer": 1.0, "env": 3.0}
@@ -48,7 +42,7 @@ def test_time_between_the_model_and_an_env_step_is_not(driven, recorder) -> None
 @pytest.mark.parametrize(("phase", "name"), [(GC, "gc"), (SYNC, "sync")])
 @pytest.mark.parametrize(("following", "gap"), [(BACKWARD, "loss"), (DATA, "other")])
 def test_what_falls_into_the_gap_is_taken_out_of_it(phase, name, following, gap, driven, recorder) -> None:
-    model(driven, 1.0)
+    driven.model(1.0)
     driven.clock.now += 2.0
     start = driven.clock.now
     driven.clock.now += 0.5
@@ -62,7 +56,7 @@ def test_what_falls_into_the_gap_is_taken_out_of_it(phase, name, following, gap,
 def test_closure_of_an_optimizer_is_not_its_own_time(driven, recorder) -> None:
     before = recorder.enter(OPTIM)
     driven.clock.now += 1.0
-    model(driven, 2.0)
+    driven.model(2.0)
     driven.spend(BACKWARD, 3.0)
     driven.clock.now += 4.0
     recorder.leave(before)
@@ -130,7 +124,8 @@ def test_runs_of_events(driven, recorder) -> None:
         for _ in range(3):
             recorder.env_stepped(4)
         driven.tick()
-    assert recorder.sequence == [["e", 3], [0, 1], ["e", 3], [0, 1]]
+    assert recorder.symbols == ["e", 0, "e", 0]
+    assert list(recorder.repeats) == [3, 1, 3, 1]
     assert (recorder.env_steps, recorder.env_calls) == (24, 6)
 
 
@@ -156,11 +151,11 @@ def test_evaluation_starts_after_the_last_tick_and_ends_with_the_next_batch(driv
     driven.tick(1.0)
     for _ in range(3):
         recorder.leave(recorder.data_begins())
-        model(driven, 1.0, graph=False, training=False)
+        driven.model(1.0, graph=False, training=False)
     driven.clock.now += 0.25  # printing the score
     before = recorder.data_begins()
     recorder.leave(before)
-    model(driven, 1.0)
+    driven.model(1.0)
     assert [(stage, at.time - 1000.0) for stage, at in recorder.marks] == [
         ("train", 1.0),
         ("eval", 1.0),
@@ -198,7 +193,7 @@ def test_a_look_from_outside_is_repeated_until_it_is_whole(driven, recorder) -> 
 
 
 def test_a_new_process_begins_from_nothing(driven, recorder) -> None:
-    model(driven, 1.0)
+    driven.model(1.0)
     driven.tick()
     driven.agent.forked()
     assert (recorder.owner, recorder.ticks, recorder.steps, sum(recorder.totals)) == (None, 0, [], 0.0)
