@@ -141,7 +141,7 @@ class Agent:
 
     def _last_words(self):
         """Each by itself: what cannot be told does not keep back the rest."""
-        for tell in (self.recorder.training_ended, self._flush_last, self._hooks, self._failure):
+        for tell in (self._failure, self.recorder.training_ended, self._flush_last, self._hooks):
             try:
                 tell()
             except Exception as error:
@@ -155,8 +155,9 @@ class Agent:
             self._names_not_found()
 
     def _failure(self):
-        error = getattr(sys, "last_value", None)
-        if error is not None:
+        """Left by the interpreter; or on its way through a child of multiprocessing, whose end this is."""
+        error = getattr(sys, "last_value", None) or sys.exc_info()[1]
+        if error is not None and not isinstance(error, SystemExit):
             self.writer.row(wire.FAILURE, describe(error, self.places))
 
     def failed(self):

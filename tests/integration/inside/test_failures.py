@@ -96,20 +96,24 @@ def test_an_exception_that_was_caught_is_no_failure(watch, stub_env) -> None:
     assert watch("python", "-c", text, env=stub_env).record.raised is None
 
 
-def test_failure_of_a_rank_reaches_the_launcher(watch, tmp_path: Path, stub_env) -> None:
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_failure_of_a_rank(method: str, watch, tmp_path: Path, stub_env) -> None:
     script = tmp_path / "ranks.py"
     script.write_text(
-        "import multiprocessing, stub_training\n"
+        "import multiprocessing, stub_training, sys\n"
         "def work(rank):\n    stub_training.train(2, rank, 2)\n    if rank: raise ValueError('rank')\n"
         "if __name__ == '__main__':\n"
-        "    ps = [multiprocessing.get_context('fork').Process(target=work, args=(i,)) for i in range(2)]\n"
+        "    Process = multiprocessing.get_context(sys.argv[1]).Process\n"
+        "    ps = [Process(target=work, args=(i,)) for i in range(2)]\n"
         "    [p.start() for p in ps]; [p.join() for p in ps]\n"
         "    assert not any(p.exitcode for p in ps), 'one died'\n"
     )
-    done = watch("python", str(script), env=stub_env)
+    done = watch("python", str(script), method, env=stub_env)
     assert done.code == 1
     by_rank = {process.rank: process for process in done.processes}
     assert by_rank[None].raised.type == "AssertionError"
+    assert by_rank[0].raised is None
+    assert (by_rank[1].raised.type, by_rank[1].raised.line) == ("ValueError", 4)
     assert {rank: by_rank[rank].last.ticks for rank in range(2)} == {0: 2, 1: 2}
 
 
