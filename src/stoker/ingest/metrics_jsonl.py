@@ -1,0 +1,150 @@
+"""metrics.jsonl: rows of single steps, warnings and epochs; appended runs are told apart.
+
+A row is the time of ONE step, not a mean over the interval, and has no clock. `iter` starts again with each
+epoch; where epoch and iter both fail to advance, another run was appended.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from operator import lt
+
+from stoker.ingest.json_prefix import Prefix, prefix_of
+from stoker.ingest.source import MAX_LINE_CHARS, Ledger, Reading, Source, json_number
+from stoker.ingest.step_session import Sessions
+from stoker.model.evidence import StepLog
+
+_WORTH_A_PATTERN = 4000
+_DETAILED_PER_BLOCK = 64
+_NEEDED = ("epoch", "iter", "data_time", "iter_time")
+
+
+def recognise(source: Source) -> bool:
+    return any(
+        line.startswith("{") and '"iter_time"' in line and '"iter"' in line
+        for line in source.head.split("\n")[:50]
+    )
+
+
+def read(source: Source) -> Reading:
+    reader = _Reader()
+    if source.encoding.startswith("utf-16"):
+        for line, text in source.lines():
+            reader.row(line, text)
+    else:
+        for block in source.blocks():
+            reader.block(block)
+    logs: tuple[StepLog, ...] = tuple(reader.sessions.logs())
+    return Reading(logs, reader.ledger, tuple(reader.notes()))
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.sessions = Sessions()
+        self.ledger = Ledger()
+        self.next_line = 1
+        self.drawn = random.Random(20261115)
+        self.sampled_rows = 0
+
+    def block(self, block: bytes) -> None:
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = block.count(b"\n")
+        if lines < _WORTH_A_PATTERN or not self._by_pattern(block, lines):
+            for offset, text in enumerate(block.split(b"\n")):
+                self.row(self.next_line + offset, text.decode("utf-8", "replace"))
+        self.next_line += lines
+
+    def _by_pattern(self, block: bytes, lines: int) -> bool:
+        """All rows of a block at once where every one of them begins alike; other kinds go one by one."""
+        prefix = prefix_of(block, _NEEDED)
+        if prefix is None or not block.endswith(b"}\n"):
+            return False
+        matches = prefix.pattern.findall(block)
+        alike = block.count(b"\n" + prefix.opening) + block.startswith(prefix.opening)
+        if len(matches) != lines or alike != lines or block.count(b"}\n") != lines:
+            return self._by_line_pattern(block, prefix)
+        return self._keep(matches, prefix, block)
+
+    def _keep(self, matches: list[tuple[bytes, ...]], prefix: Prefix, block: bytes) -> bool:
+        columns = dict(zip(prefix.captured, zip(*matches, strict=True), strict=True))
+        try:
+            iters, epochs = list(map(int, columns["iter"])), list(map(int, columns["epoch"]))
+            data, steps = list(map(float, columns["data_time"])), list(map(float, columns["iter_time"]))
+        except ValueError:
+            return False
+        ahead = epochs[0] == epochs[-1] and all(map(lt, iters, iters[1:]))
+        if not self.sessions.extend(self.next_line, epochs, iters, data, steps, ahead=ahead):
+            return False
+        self._detail(block)
+        return True
+
+    def _detail(self, block: bytes) -> None:
+        """Stage times and sample times from rows drawn at random: a fixed distance could hide a rhythm."""
+        for _ in range(_DETAILED_PER_BLOCK):
+            start = block.rfind(b"\n", 0, self.drawn.randrange(len(block))) + 1
+            try:
+                row = json.loads(block[start : block.find(b"\n", start)])
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(row, dict):
+                self.sampled_rows += 1
+                self.sessions.detail(row)
+
+    def _by_line_pattern(self, block: bytes, prefix: Prefix) -> bool:
+        for offset, text in enumerate(block.split(b"\n")):
+            line = self.next_line + offset
+            found = prefix.pattern.match(text) if text.endswith(b"}") else None
+            values = dict(zip(prefix.captured, found.groups(), strict=True)) if found else {}
+            try:
+                kept = bool(values) and self.sessions.step(
+                    line, *(float(values[name]) for name in ("epoch", "iter", "data_time", "iter_time"))
+                )
+            except ValueError:
+                kept = False
+            if not kept:
+                self.row(line, text.decode("utf-8", "replace"))
+        self._detail(block)
+        return True
+
+    def row(self, line: int, text: str) -> None:
+        if not text.strip():
+            return
+        row = _object(text)
+        if row is None:
+            self.ledger.add(line, "not a JSON object", text)
+        elif row.get("type", "iter") == "iter":
+            self._step(line, row, text)
+        elif row["type"] == "warn":
+            self.sessions.warning()
+        elif row["type"] == "epoch":
+            self.sessions.epoch()
+        else:
+            self.ledger.add(line, "a row of a kind that is not known", text)
+
+    def _step(self, line: int, row: dict[str, object], text: str) -> None:
+        iteration, data, step = (json_number(row.get(name)) for name in ("iter", "data_time", "iter_time"))
+        epoch = json_number(row.get("epoch", 1))
+        if iteration is None or step is None or epoch is None:
+            self.ledger.add(line, "an iter row without iter or iter_time", text)
+            return
+        if self.sessions.step(line, epoch, iteration, float("nan") if data is None else data, step):
+            self.sessions.detail(row)
+        else:
+            self.ledger.add(line, "figures out of range", text)
+
+    def notes(self) -> list[str]:
+        if not self.sampled_rows:
+            return []
+        return [f"stage and sample times are means over {self.sampled_rows} rows drawn at random"]
+
+
+def _object(text: str) -> dict[str, object] | None:
+    if len(text) >= MAX_LINE_CHARS:
+        return None
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
