@@ -17,7 +17,7 @@ class Failure(StrEnum):
     RENDER = "graphics version"
     NCCL = "NCCL error"
     TIMEOUT = "timeout"
-    OOM_OR_NCCL = "out of memory or NCCL (the file does not say which)"
+    OOM_OR_NCCL = "out of memory or NCCL"
     BUDGET = "time budget not reached"
     INTERRUPTED = "interrupted"
     ERROR = "error"

@@ -17,8 +17,15 @@ _PAIR = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*[=:]\s*(-?\d+(?:\.\d+)?)(?:/(\d+
 _SUBJECT = re.compile(r"(data_time|iter_time|sample_time_sample_total_mean|sample_time_image_mean)")
 _MEAN_MAX = re.compile(r"(?:\b(avg|mean|max)\s*=\s*|(平均|最大)\s*`?)(\d+(?:\.\d+)?)\s*s\b")
 _WORDS = {"avg": "mean", "mean": "mean", "max": "max", "平均": "mean", "最大": "max"}
-_SETTINGS = {"num_workers": "workers", "workers": "workers", "batch_size": "batch",
-             "batch_size_per_gpu": "batch", "batch": "batch", "log_interval": "log_interval", "prefetch_factor": "prefetch"}  # fmt: skip
+_SETTINGS = {
+    "num_workers": "workers",
+    "workers": "workers",
+    "batch_size": "batch",
+    "batch_size_per_gpu": "batch",
+    "batch": "batch",
+    "log_interval": "log_interval",
+    "prefetch_factor": "prefetch",
+}
 
 
 @dataclass

@@ -1,0 +1,32 @@
+"""Every step is logged and the waits come back in a rhythm: what a sparser log would have hidden."""
+
+from __future__ import annotations
+
+from stoker.diagnose.board import Board, Observation
+from stoker.diagnose.step_facts import StepFacts
+from stoker.diagnose.trial import Trial
+
+_WORTH_SAYING_SHARE = 0.10
+
+
+def look(board: Board) -> list[Observation]:
+    return [
+        Observation("stall-rhythm", (trial.case,), _words(trial, facts), _verdict(trial, facts))
+        for trial in board.trials
+        for facts in trial.steps
+        if facts.stall_period and (facts.data_share_frac or 0) >= _WORTH_SAYING_SHARE
+    ]
+
+
+def _words(trial: Trial, facts: StepFacts) -> str:
+    return (
+        f"{trial.case}: {facts.data_share_frac:.0%} of the step time is waiting for data, and "
+        f"{facts.stall_period_share_frac:.0%} of that falls on one step in {facts.stall_period}"
+    )
+
+
+def _verdict(trial: Trial, facts: StepFacts) -> str:
+    workers = trial.known.get("workers")
+    whose = "as with" if workers == facts.stall_period else "it looks like"
+    period = facts.stall_period
+    return f"{whose} {period} starved workers; a log of every {period}th step could miss it all"
