@@ -39,9 +39,3 @@ def lay_out(
     trials = gather(files, given, limits)
     profiles = tuple(item for reading in files for item in reading.items if isinstance(item, LoopProfile))
     return Board(trials, cases_of(trials, limits), profiles)
-
-
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """`a, b, c and 3 more`."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

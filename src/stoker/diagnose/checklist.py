@@ -30,7 +30,7 @@ class Answer:
 
 def checklist_of(case: Case, cases: Sequence[Case]) -> tuple[Answer, ...]:
     asked = (
-        ("env cost", _env_cost(case, cases)),
+        ("env or data cost", _env_cost(case, cases)),
         ("algorithm cost", _algorithm_cost(case, cases)),
         ("agent strength", _agent_strength(case)),
         ("multi-GPU sync", _sync(case.chosen)),
@@ -40,7 +40,11 @@ def checklist_of(case: Case, cases: Sequence[Case]) -> tuple[Answer, ...]:
 
 
 def _env_cost(case: Case, cases: Sequence[Case]) -> str:
-    facts = []
+    facts = [
+        f"{steps.data_share_frac:.1%} of the logged step time is waiting for data"
+        for steps in case.chosen.steps
+        if steps.data_share_frac is not None
+    ]
     if ratio := _slower_than(case, [other for other in cases if other.method == case.method]):
         facts.append(f"{ratio[0]:.2f}x the time per sample of {ratio[1]}, same method and setting (inferred)")
     envs, memory = case.chosen.setting.num_envs, case.chosen.peak_mem_mib
@@ -50,7 +54,11 @@ def _env_cost(case: Case, cases: Sequence[Case]) -> str:
 
 
 def _algorithm_cost(case: Case, cases: Sequence[Case]) -> str:
-    facts = []
+    facts = [
+        f"the loss takes {steps.stage_s['time_loss']:.4f} s of a step"
+        for steps in case.chosen.steps
+        if "time_loss" in steps.stage_s
+    ]
     for iterations in case.chosen.iterations.values():
         if iterations.extra_networks:
             facts.append(f"its log has losses of {' and '.join(iterations.extra_networks)}")
@@ -91,8 +99,12 @@ def _slower_than(case: Case, peers: Sequence[Case]) -> tuple[float, str] | None:
 
 
 def _agent_strength(case: Case) -> str:
-    facts = []
     chosen = case.chosen
+    facts = [
+        f"forward takes {steps.stage_s['time_forward']:.4f} s, backward {steps.stage_s['time_backward']:.4f} s"
+        for steps in chosen.steps
+        if {"time_forward", "time_backward"} <= steps.stage_s.keys()
+    ]
     parameters = _parameters(chosen)
     others = {_parameters(trial): trial.setting.variant for trial in case.trials if _parameters(trial)}
     if parameters:
@@ -129,6 +141,9 @@ def _other_variant(case: Case) -> str:
 
 
 def _sync(trial: Trial) -> str:
+    for steps in trial.steps:
+        if steps.unattributed_s is not None:
+            return f"{steps.unattributed_s:.4f} s of a step lie in no stage timer, where a sync would be"
     utils = [util for util in trial.util_per_gpu_pct if util is not None]
     if len(utils) < 2:
         return ""

@@ -7,7 +7,7 @@ from statistics import median
 
 from stoker.model.evidence import IterationLog
 
-_FEWEST_PLAIN_ITERATIONS = 3
+_FEWEST_PLAIN_ITERATIONS = 2
 
 
 @dataclass(frozen=True, slots=True)

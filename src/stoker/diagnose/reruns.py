@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stoker.diagnose.labels import label_of
 from stoker.diagnose.naming import configuration_of
 from stoker.diagnose.trial import Trial
 from stoker.model.evidence import LoopProfile
@@ -71,5 +72,5 @@ def _of_profiles(profiles: Sequence[LoopProfile]) -> list[Rerun]:
     groups: dict[str, list[float]] = {}
     for profile in profiles:
         if profile.configuration and profile.steps_per_s:
-            groups.setdefault(profile.configuration, []).append(profile.steps_per_s)
+            groups.setdefault(label_of(profile, profiles), []).append(profile.steps_per_s)
     return [Rerun(name, "env steps/s", tuple(speeds)) for name, speeds in groups.items() if len(speeds) > 1]

@@ -17,6 +17,7 @@ GATE_DATA_S = 0.02
 _SAMPLE_FOR_QUANTILES = 20_000
 _LONGEST_PERIOD = 33
 _FEWEST_CYCLES = 8
+_START_UP_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class StepFacts:
     stall_period: int | None
     """Where every step is logged: the distance at which long waits come back."""
     stall_period_share_frac: float | None
+    sparse_data_s: float | None
+    """The mean data_time that a log of every `stall_period`-th step would have shown."""
+    data_share_after_gate_frac: float | None
     warnings: int
 
 
@@ -52,6 +56,7 @@ def facts_of(log: StepLog) -> StepFacts:
     interval = _interval(log)
     period, share = stall_period(log.data_s) if interval == 1 and len(known) == rows else (None, None)
     stages = sum(log.stage_s.values())
+    gate_row = _gate_row(log)
     return StepFacts(
         rows=rows,
         first_line=log.first_line,
@@ -68,9 +73,11 @@ def facts_of(log: StepLog) -> StepFacts:
         unattributed_s=(step_total - data_total) / rows - stages if log.stage_s and known else None,
         sample_s=log.sample_s,
         sample_parts_s=log.sample_parts_s,
-        gate_passed_at=_gate(log),
+        gate_passed_at=None if gate_row is None else log.iters[gate_row],
         stall_period=period,
         stall_period_share_frac=share,
+        sparse_data_s=_mean(log.data_s[period - 1 :: period]) if period else None,
+        data_share_after_gate_frac=_share_after(log, gate_row),
         warnings=log.warnings,
     )
 
@@ -95,22 +102,33 @@ def _median(values: array[float]) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def _gate(log: StepLog) -> int | None:
+def _gate_row(log: StepLog) -> int | None:
     quiet = 0
-    for iteration, data in zip(log.iters, log.data_s, strict=True):
+    for row, (iteration, data) in enumerate(zip(log.iters, log.data_s, strict=True)):
         quiet = quiet + 1 if data < GATE_DATA_S else 0
         if quiet >= GATE_ROWS and iteration >= GATE_ITER:
-            return iteration
+            return row
     return None
+
+
+def _share_after(log: StepLog, row: int | None) -> float | None:
+    if row is None or len(log.iters) - row <= GATE_ROWS:
+        return None
+    data, steps = sum(log.data_s[row + 1 :]), sum(log.step_s[row + 1 :])
+    return data / steps if steps > 0 and data == data else None
+
+
+def _mean(values: array[float]) -> float:
+    return sum(values) / len(values)
 
 
 def stall_period(data_s: array[float]) -> tuple[int | None, float | None]:
     """The period whose best phase holds the largest part of the waiting, beyond what chance would give.
 
     A starved loader hands out batches in turn, so waits come back every `num_workers` steps. The first steps
-    (the workers' start) are left out.
+    are left out: there the workers start, and everybody waits.
     """
-    rows = data_s[2 * _LONGEST_PERIOD :]
+    rows = data_s[_START_UP_ROWS:]
     total = sum(rows)
     best: tuple[float, int, float] | None = None
     for period in range(2, _LONGEST_PERIOD):

@@ -61,7 +61,7 @@ class SettingRecord:
 def failure_rates(trials: Sequence[Trial]) -> tuple[SettingRecord, ...]:
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        if trial.ok is not None and (trial.row is not None or trial.setting.num_envs is not None):
+        if trial.ok is not None or (trial.iterations and trial.setting.num_envs is not None):
             groups.setdefault(trial.setting.label(), []).append(trial)
     records = [_record(setting, group) for setting, group in groups.items()]
     return tuple(sorted(records, key=lambda record: (-record.failures / record.attempts, -record.attempts)))

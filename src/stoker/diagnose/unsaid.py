@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.diagnose.board import Board, listed
+from stoker.diagnose.board import Board
 from stoker.diagnose.cases import Case
 from stoker.diagnose.classes import CaseClass
+from stoker.diagnose.labels import listed
 from stoker.diagnose.naming import short_case
+from stoker.diagnose.reruns import reruns_of
 from stoker.model.evidence import FileReading, Manifest, Progress, Stage
 
 
@@ -65,8 +67,7 @@ def _near(judged: Sequence[Case]) -> str:
 
 
 def _no_repeats(board: Board, judged: Sequence[Case]) -> str:
-    repeated = {(trial.case, trial.setting.label()) for trial in board.trials}
-    if len(judged) < 2 or len(repeated) < len(board.trials):
+    if len(judged) < 2 or reruns_of(board.trials, board.profiles):
         return ""
     return (
         "no setting was run twice: the noise of these figures is not known, so small differences rank nothing"

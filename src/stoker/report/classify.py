@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.diagnose.analysis import Analysis
-from stoker.diagnose.board import listed
 from stoker.diagnose.cases import Case
-from stoker.diagnose.classes import CaseClass
+from stoker.diagnose.classes import CaseClass, Limits
+from stoker.diagnose.labels import listed
 from stoker.diagnose.policy import Goal, actions_of
 from stoker.report.classify_tables import details, evidence_tables, symptom_lines
 from stoker.report.figures import counted, pair, shown
@@ -54,8 +54,15 @@ def _sentence(analysis: Analysis) -> str:
     if len(analysis.cases) == 1:
         case = analysis.cases[0]
         return f"{case.name} is {case.case_class.value}: {case.judgement.why}."
+    if len(analysis.of_class(CaseClass.UNCLASSIFIABLE)) == len(analysis.cases):
+        return f"{count}, and none can be classified: {_why_none(analysis)}."
     whole = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else f"all {parts[0]}"
     return f"{count}: {whole}."
+
+
+def _why_none(analysis: Analysis) -> str:
+    reasons = {case.judgement.why for case in analysis.cases}
+    return next(iter(reasons)).replace("this file", "these files") if len(reasons) == 1 else "see below"
 
 
 def _shares(analysis: Analysis) -> list[Block]:
@@ -149,15 +156,17 @@ def _remarks(analysis: Analysis) -> tuple[str, ...]:
         for note in reading.notes:
             remarks.setdefault(note, []).append(reading.path.name)
     lines = [f"{listed(list(dict.fromkeys(names)), 3)}: {note}" for note, names in remarks.items()]
-    limits = analysis.limits
     if any(case.case_class is not CaseClass.UNCLASSIFIABLE for case in analysis.cases):
-        lines.append(
-            f"utilisation is the mean of the least busy GPU; memory is its peak; limits: {limits.util_low_pct:g} and "
-            f"{limits.util_high_pct:g} %, {limits.mem_full_mib:g} MiB ({limits.mem_full_frac:.1%} of a card whose size "
-            "is known); ~ marks a figure within "
-            f"{limits.near_pct:g} points of a limit"
-        )
+        lines.append(_limits_words(analysis.limits))
     return tuple(lines)
+
+
+def _limits_words(limits: Limits) -> str:
+    return (
+        f"utilisation is the mean of the least busy GPU, memory its peak; limits {limits.util_low_pct:g} "
+        f"and {limits.util_high_pct:g} %, {limits.mem_full_mib:g} MiB (or {limits.mem_full_frac:.1%} of a card "
+        f"of known size); ~ is within {limits.near_pct:g} points of a limit"
+    )
 
 
 def _next(analysis: Analysis) -> NextCommand:

@@ -8,6 +8,7 @@ from stoker.diagnose.analysis import Analysis
 from stoker.diagnose.cases import Case
 from stoker.diagnose.checklist import checklist_of
 from stoker.diagnose.policy import Goal, actions_of
+from stoker.diagnose.targets import TargetAnswer
 from stoker.diagnose.trial import Trial
 
 SCHEMA = "stoker.classify/1"
@@ -41,11 +42,7 @@ def as_data(analysis: Analysis) -> Data:
         "methods": [_fields(row) for row in analysis.methods],
         "failures": [_fields(record) for record in analysis.failures],
         "symptoms": [_fields(symptom) for symptom in analysis.symptoms],
-        "targets": [
-            {"case": answer.case, "target": answer.target.name.value, "value": answer.target.value, "met": answer.met,
-             "figure": answer.figure, "why_unknown": answer.why_unknown}
-            for answer in analysis.targets
-        ],
+        "targets": [_target(answer) for answer in analysis.targets],
         "repeats": [
             {**_fields(rerun), "spread_ratio": rerun.ratio, "reproducible": rerun.reproducible}
             for rerun in analysis.reruns
@@ -63,7 +60,18 @@ def as_data(analysis: Analysis) -> Data:
             }
             for reading in analysis.files
         ],
-    }  # fmt: skip
+    }
+
+
+def _target(answer: TargetAnswer) -> Data:
+    return {
+        "case": answer.case,
+        "target": answer.target.name.value,
+        "value": answer.target.value,
+        "met": answer.met,
+        "figure": answer.figure,
+        "why_unknown": answer.why_unknown,
+    }
 
 
 def _fields(item: object) -> Data:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from statistics import median
 
 from stoker.diagnose.analysis import Analysis
-from stoker.diagnose.board import listed
 from stoker.diagnose.checklist import checklist_of
+from stoker.diagnose.labels import label_of, listed
 from stoker.diagnose.trial import Trial
 from stoker.report.figures import counted, pair, seconds, shown
 from stoker.report.page import Block, Facts, Table
 
 _MOST_ROWS = 24
+_STAGES = ("to_device", "forward", "loss", "backward")
 _NOT_HERE = "not in these files"
 
 
@@ -23,6 +24,7 @@ def evidence_tables(analysis: Analysis) -> list[Block]:
         _gpus(analysis),
         _windows(analysis),
         _steps(analysis),
+        _stages(analysis),
         _iterations(analysis),
         _durations(analysis),
         _loops(analysis),
@@ -70,6 +72,7 @@ def _methods(analysis: Analysis) -> Table:
             shown(row.samples_per_s, 0),
         )
         for row in analysis.methods
+        if row.with_util or row.with_memory
     ]
     columns = ("method", "cases", "mean util %", "mean peak memory MiB", "samples/s")
     return Table("Methods (memory: the fuller GPU)", columns, tuple(rows), frozenset({1, 2, 3, 4}))
@@ -151,6 +154,18 @@ def _steps(analysis: Analysis) -> Table:
     return Table("Step rows", columns, _cut(rows), frozenset({1, 2, 3, 4, 5, 6}))
 
 
+def _stages(analysis: Analysis) -> Table:
+    rows = []
+    for trial in analysis.board.trials:
+        for facts in trial.steps:
+            if facts.stage_s or facts.sample_s:
+                parts = [shown(facts.stage_s.get(f"time_{name}"), 4) for name in _STAGES]
+                rows.append((trial.case, *parts, shown(facts.unattributed_s, 4), shown(facts.sample_s, 4)))
+    columns = ("stages of", *_STAGES, "in none", "one sample")
+    heading = "Stages of a step, means in s (timers without a sync: GPU time may land in a later one)"
+    return Table(heading, columns, _cut(rows), frozenset(range(1, 7)))
+
+
 def _iterations(analysis: Analysis) -> Table:
     rows = []
     for trial in analysis.board.trials:
@@ -206,7 +221,7 @@ def _loops(analysis: Analysis) -> Table:
         update, env = (profile.phase_s.get(name) for name in ("update", "env.step"))
         rows.append(
             (
-                profile.configuration or "loop",
+                label_of(profile, analysis.board.profiles),
                 f"{profile.updates / profile.env_steps:.2f}",
                 shown(profile.steps_per_s, 1),
                 "?" if update is None or not total else f"{update / total:.0%}",
@@ -244,26 +259,30 @@ def _reruns(analysis: Analysis) -> Table:
 
 
 def symptom_lines(analysis: Analysis) -> tuple[str, ...]:
-    lines = []
-    for symptom in analysis.symptoms:
-        untold = f" (cannot be told for {symptom.not_told})" if symptom.not_told else ""
-        if symptom.cases:
-            names = f"{counted(len(symptom.cases), 'case')}: {listed(symptom.cases, 3)}{untold}"
-            lines.append(f"{symptom.seen} -> {symptom.meaning}; {symptom.action}. {names}")
-        else:
-            lines.append(f"{symptom.seen}: no case{untold}")
-    return tuple(lines) if any(symptom.cases for symptom in analysis.symptoms) else ()
+    seen = [symptom for symptom in analysis.symptoms if symptom.cases]
+    lines = [
+        f"{symptom.seen} -> {symptom.meaning}; {symptom.action}: "
+        f"{counted(len(symptom.cases), 'case')} ({listed(symptom.cases, 3)})"
+        for symptom in seen
+    ]
+    untold = [
+        f"{symptom.seen} ({symptom.not_told} of {len(analysis.cases)} cases)"
+        for symptom in analysis.symptoms
+        if symptom.not_told
+    ]
+    return (*lines, f"cannot be told: {'; '.join(untold)}") if lines and untold else tuple(lines)
 
 
 def details(analysis: Analysis) -> list[Block]:
-    """The checklist of every case."""
+    """The checklist of every case; a case of which nothing is known is not listed."""
     blocks: list[Block] = []
     for case in analysis.cases:
         answers = checklist_of(case, analysis.cases)
+        if not any(answer.from_data for answer in answers):
+            continue
         rows = [("class", f"{case.case_class.value}: {case.judgement.why}")]
         if case.stage_note:
             rows.append(("but", case.stage_note))
-        rows += [(f"  {answer.question}", answer.answer) for answer in answers]
-        blocks.append(Table(case.name, ("", ""), ()))
-        blocks.append(Facts(tuple(rows)))
+        rows += [(answer.question, answer.answer) for answer in answers]
+        blocks.append(Facts(tuple(rows), f"Checklist: {case.name}"))
     return blocks

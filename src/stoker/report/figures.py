@@ -19,7 +19,7 @@ def seconds(value: float | None) -> str:
         return UNKNOWN
     if value >= 7200:
         return f"{value / 3600:.1f} h"
-    return f"{value:.0f} s" if value >= 10 else f"{value:.2f} s"
+    return f"{value:.0f} s" if value >= 10 or value == int(value) else f"{value:.2f} s"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from stoker.diagnose.board import Board, Observation
 from stoker.diagnose.missed import (
     budget_not_run,
+    gate_too_kind,
     gpu_pair,
     idle_per_sample,
     loader_supply,
@@ -29,6 +30,7 @@ DETECTORS: tuple[Callable[[Board], list[Observation]], ...] = (
     loader_supply.look,
     log_aliasing.look,
     stall_rhythm.look,
+    gate_too_kind.look,
     repeats_disagree.look,
     budget_not_run.look,
     memory_per_env.look,

@@ -1,4 +1,4 @@
-"""Cases of one method and setting whose GPU does the same work per sample, while the waiting differs.
+"""Slow cases of one method and setting: do they compute more per sample, or wait more?
 
 Busy time per sample is utilisation divided by samples per second; the rest of the time per sample is idle.
 """
@@ -11,9 +11,8 @@ from stoker.diagnose.board import Board, Observation
 from stoker.diagnose.cases import Case
 from stoker.diagnose.trial import Trial
 
-_SAME_WORK = 1.4
-_OTHER_WAIT = 1.5
-_FEWEST_CASES = 2
+_SLOWER = 1.3
+_MOSTLY_IDLE = 0.75
 
 
 def busy_and_idle_ms(trial: Trial) -> tuple[float, float] | None:
@@ -28,29 +27,26 @@ def busy_and_idle_ms(trial: Trial) -> tuple[float, float] | None:
 def look(board: Board) -> list[Observation]:
     groups: dict[tuple[str, str], list[Case]] = {}
     for case in board.cases:
-        known = case.chosen.ok is not False and case.chosen.setting.num_envs and busy_and_idle_ms(case.chosen)
-        if case.method and known:
+        if case.method and case.chosen.setting.num_envs and case.chosen.ok and busy_and_idle_ms(case.chosen):
             groups.setdefault((case.method, case.chosen.setting.label()), []).append(case)
-    found = [
-        _words(method, setting, group)
-        for (method, setting), group in groups.items()
-        if len(group) >= _FEWEST_CASES
-    ]
-    said = [words for words in found if words]
-    if not said:
+    found = [words for group in groups.values() if (words := _words(group))]
+    if not found:
         return []
-    verdict = "the slow cases do not compute more, they wait more; look at the simulation and the host, not the learner"
     names = tuple(case.name for group in groups.values() for case in group)
-    return [Observation("idle-per-sample", names, "; ".join(said), verdict)]
-
-
-def _words(method: str, setting: str, group: Sequence[Case]) -> str:
-    times = [(*parts, case.name) for case in group if (parts := busy_and_idle_ms(case.chosen))]
-    busy, idle = [part[0] for part in times], [part[1] for part in times]
-    if max(busy) > _SAME_WORK * min(busy) or max(idle) < _OTHER_WAIT * min(idle):
-        return ""
-    fast, slow = min(times, key=lambda part: part[1]), max(times, key=lambda part: part[1])
-    return (
-        f"{method} {setting}: the GPU is busy {min(busy):.0f}-{max(busy):.0f} ms per 1000 samples in all {len(group)} "
-        f"cases and idle {fast[1]:.0f} ({fast[2]}) to {slow[1]:.0f} ms ({slow[2]})"
+    saw = "time per sample at one method and setting, slowest against fastest case: " + "; ".join(found)
+    verdict = (
+        "they do not compute more, they wait more; look at the simulation and the host, not at the learner"
     )
+    return [Observation("idle-per-sample", names, saw, verdict)]
+
+
+def _words(group: Sequence[Case]) -> str:
+    times = [(sum(parts), parts[1], case.name) for case in group if (parts := busy_and_idle_ms(case.chosen))]
+    fast, slow = min(times), max(times)
+    if slow[0] < _SLOWER * fast[0]:
+        return ""
+    idle_frac = (slow[1] - fast[1]) / (slow[0] - fast[0])
+    if idle_frac < _MOSTLY_IDLE:
+        return ""
+    amount = "all" if idle_frac >= 1 else f"{idle_frac:.0%}"
+    return f"{slow[2]} x{slow[0] / fast[0]:.2f} of {fast[2]}, {amount} of the difference idle GPU"

@@ -63,8 +63,8 @@ def _words(trial: Trial, supply: Supply) -> str:
     batch, workers = trial.known["batch"], trial.known["workers"]
     return (
         f"{trial.case}: the loader needs {supply.batch_s:.2f} s per batch "
-        f"({batch:g} samples x {measured[0]:.2f} s / {workers:g} workers), the logged step takes {supply.step_s:.2f} s, "
-        f"so the GPU can be fed {supply.fed_frac:.0%} of the time"
+        f"({batch:g} samples x {measured[0]:.2f} s / {workers:g} workers), "
+        f"the logged step takes {supply.step_s:.2f} s: the GPU can be fed {supply.fed_frac:.0%} of the time"
     )
 
 

@@ -9,21 +9,22 @@ from __future__ import annotations
 from math import gcd
 
 from stoker.diagnose.board import Board, Observation
+from stoker.diagnose.labels import listed
 from stoker.diagnose.trial import Trial
 
 
 def look(board: Board) -> list[Observation]:
-    found = []
+    groups: dict[tuple[int, int], list[str]] = {}
     for trial in board.trials:
         interval, workers = _interval(trial), int(trial.known.get("workers", 0))
-        shared = gcd(interval, workers) if interval and workers else 1
-        if interval and interval > 1 and workers > 1 and shared > 1:
-            found.append(
-                Observation(
-                    "log-aliasing", (trial.case,), _words(trial, interval, workers, shared), _verdict(workers)
-                )
-            )
-    return found
+        if interval and interval > 1 and workers > 1 and gcd(interval, workers) > 1:
+            groups.setdefault((interval, workers), []).append(trial.case)
+    return [
+        Observation(
+            "log-aliasing", tuple(names), f"{listed(names)}: {_words(interval, workers)}", _verdict(workers)
+        )
+        for (interval, workers), names in groups.items()
+    ]
 
 
 def _interval(trial: Trial) -> int | None:
@@ -39,10 +40,10 @@ def _interval(trial: Trial) -> int | None:
     return None
 
 
-def _words(trial: Trial, interval: int, workers: int, shared: int) -> str:
-    seen = workers // shared
+def _words(interval: int, workers: int) -> str:
+    seen = workers // gcd(interval, workers)
     phases = "one and the same worker" if seen == 1 else f"only {seen} of {workers} workers"
-    return f"{trial.case}: a row every {interval} steps with {workers} workers always meets {phases}"
+    return f"a row every {interval} steps with {workers} workers always meets {phases}"
 
 
 def _verdict(workers: int) -> str:

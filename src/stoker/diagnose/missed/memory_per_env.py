@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from stoker.diagnose.board import Board, Observation, listed
+from stoker.diagnose.board import Board, Observation
 from stoker.diagnose.cases import Case
+from stoker.diagnose.labels import listed
 
 _FAR_ABOVE = 20.0
 _FEWEST_NEIGHBOURS = 2
@@ -42,6 +43,6 @@ def _observation(strange: list[str], costs: dict[str, float], usual: float) -> O
     return Observation(
         "memory-per-env",
         tuple(strange),
-        f"{listed(strange)}: {span} MiB per env, {low / usual:.0f}x the other cases' median of {usual:.1f} MiB",
+        f"{listed(strange)}: {span} MiB per env, {low / usual:.0f}x the other cases' {usual:.1f} MiB",
         "a simulator problem (contact buffers, the asset), not a ceiling to search for with num_envs",
     )

@@ -21,12 +21,12 @@ def look(board: Board) -> list[Observation]:
 def _words(trial: Trial, facts: StepFacts) -> str:
     return (
         f"{trial.case}: {facts.data_share_frac:.0%} of the step time is waiting for data, and "
-        f"{facts.stall_period_share_frac:.0%} of that falls on one step in {facts.stall_period}"
+        f"{facts.stall_period_share_frac:.0%} of the waiting falls on one step in {facts.stall_period}"
     )
 
 
 def _verdict(trial: Trial, facts: StepFacts) -> str:
-    workers = trial.known.get("workers")
-    whose = "as with" if workers == facts.stall_period else "it looks like"
     period = facts.stall_period
-    return f"{whose} {period} starved workers; a log of every {period}th step could miss it all"
+    known = trial.known.get("workers") == period
+    whose = f"your {period} workers starve" if known else f"it looks like {period} starved workers"
+    return f"{whose}; a log of every {period}th step would have shown {facts.sparse_data_s:.4f} s"
