@@ -101,7 +101,7 @@ def _slower_than(case: Case, peers: Sequence[Case]) -> tuple[float, str] | None:
 def _agent_strength(case: Case) -> str:
     chosen = case.chosen
     facts = [
-        f"forward takes {steps.stage_s['time_forward']:.4f} s, backward {steps.stage_s['time_backward']:.4f} s"
+        f"forward {steps.stage_s['time_forward']:.4f} s, backward {steps.stage_s['time_backward']:.4f} s"
         for steps in chosen.steps
         if {"time_forward", "time_backward"} <= steps.stage_s.keys()
     ]

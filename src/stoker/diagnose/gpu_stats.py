@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress, repeat
-from operator import ge, lt, sub
+from operator import ge, lt, sub, truediv
 
 from stoker.diagnose.classes import LIMITS, Limits
 from stoker.model.evidence import GpuTrace, Stage
@@ -136,19 +136,14 @@ def window_of(traces: Sequence[GpuTrace], limits: Limits = LIMITS) -> WindowStat
     if len(traces) < 2 or len(sizes) != 1 or sizes == {0}:
         return None
     skip = traces[0].warm_up_samples
-    means = array(
-        "f",
-        (
-            sum(values) / len(values)
-            for values in zip(*(trace.util_pct[skip:] for trace in traces), strict=True)
-        ),
-    )
-    known = Counter(value for value in means if value == value)
+    sums = map(sum, zip(*(trace.util_pct[skip:] for trace in traces), strict=True))
+    means = array("f", map(truediv, sums, repeat(len(traces))))
+    known = Counter(value for value in means if value == value) if _has_nan(means) else Counter(means)
     if not known:
         return None
     whole = GpuTrace("all", means, _after(traces[0].times_s, skip), traces[0].poll_s)
     active, idle, _, _ = _partition(whole, limits)
-    busy = [value for value in means if value >= limits.active_util_pct]
+    busy = list(compress(means, map(ge, means, repeat(limits.active_util_pct))))
     return WindowStats(
         n=known.total(),
         gpu_avg_pct=tuple(_mean(trace.util_pct[skip:]) for trace in traces),
@@ -165,5 +160,5 @@ def _after(times: array[float] | None, skip: int) -> array[float] | None:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    known = [value for value in values if value == value]
+    known = [value for value in values if value == value] if _has_nan(values) else values
     return sum(known) / len(known) if known else None

@@ -43,8 +43,8 @@ class StepFacts:
     stall_period: int | None
     """Where every step is logged: the distance at which long waits come back."""
     stall_period_share_frac: float | None
-    sparse_data_s: float | None
-    """The mean data_time that a log of every `stall_period`-th step would have shown."""
+    sparse_data_s: tuple[float, float] | None
+    """Mean data_time in a log of every `stall_period`-th step: with the luckiest first row, and the worst."""
     data_share_after_gate_frac: float | None
     warnings: int
 
@@ -76,7 +76,7 @@ def facts_of(log: StepLog) -> StepFacts:
         gate_passed_at=None if gate_row is None else log.iters[gate_row],
         stall_period=period,
         stall_period_share_frac=share,
-        sparse_data_s=_mean(log.data_s[period - 1 :: period]) if period else None,
+        sparse_data_s=_sparse_means(log.data_s, period) if period else None,
         data_share_after_gate_frac=_share_after(log, gate_row),
         warnings=log.warnings,
     )
@@ -118,8 +118,10 @@ def _share_after(log: StepLog, row: int | None) -> float | None:
     return data / steps if steps > 0 and data == data else None
 
 
-def _mean(values: array[float]) -> float:
-    return sum(values) / len(values)
+def _sparse_means(data_s: array[float], period: int) -> tuple[float, float]:
+    logged = [data_s[_START_UP_ROWS + first :: period] for first in range(period)]
+    means = [sum(rows) / len(rows) for rows in logged]
+    return min(means), max(means)
 
 
 def stall_period(data_s: array[float]) -> tuple[int | None, float | None]:

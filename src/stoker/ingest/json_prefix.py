@@ -11,61 +11,46 @@ from dataclasses import dataclass
 
 _PAIR = re.compile(rb'"([A-Za-z_]\w*)"(: ?)(-?[0-9][0-9.eE+-]*|"[^"\\\n]*"|true|false|null)(, ?|\})')
 _NUMBER = rb"-?[0-9][0-9.eE+-]*"
+_HEAD_SLACK_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    opening: bytes
     pattern: re.Pattern[bytes]
     captured: tuple[str, ...]
+    head_bytes: int
+    """No row needs more than its first so many bytes."""
+
+    def all_of(self, lines: list[bytes]) -> list[tuple[bytes, ...]] | None:
+        """The captured values of every line, or None if one of them begins otherwise."""
+        heads = b"\n".join([line[: self.head_bytes] for line in lines])
+        matches: list[tuple[bytes, ...]] = self.pattern.findall(heads)
+        return matches if len(matches) == len(lines) else None
 
 
-def prefix_of(block: bytes, needed: tuple[str, ...]) -> Prefix | None:
-    """None if the first line does not hold all the needed keys before anything nested."""
-    line = block[: block.find(b"\n")]
-    if not line.startswith(b"{"):
-        return None
+def prefix_of(line: bytes, captured: tuple[str, ...], constant: tuple[str, ...] = ()) -> Prefix | None:
+    """Keys to capture, and keys that keep the value they have in this line. None where one of them is missing
+    or comes after a nested value."""
+    wanted = set(captured) | set(constant)
     parts: list[bytes] = [rb"\{"]
-    captured: list[str] = []
-    position = 1
-    while len(captured) < len(needed):
-        pair = _PAIR.match(line, position)
-        if pair is None or pair[4] == b"}":
-            break
+    order: list[str] = []
+    position = 1 if line.startswith(b"{") else len(line)
+    while wanted and (pair := _PAIR.match(line, position)):
         name = pair[1].decode("ascii")
-        parts.append(re.escape(b'"' + pair[1] + b'"' + pair[2]) + _value(pair[3], capture=name in needed))
-        if name in needed:
-            captured.append(name)
+        parts.append(re.escape(b'"' + pair[1] + b'"' + pair[2]))
+        parts.append(_value(pair[3], capture=name in captured, constant=name in constant))
+        order += [name] if name in captured else []
+        wanted.discard(name)
+        parts.append(re.escape(pair[4]) if wanted else rb"[,}]")
         position = pair.end()
-        parts.append(re.escape(pair[4]) if len(captured) < len(needed) else rb"[,}]")
-    if set(captured) != set(needed):
-        return _with_last(line, needed, parts, captured, position)
-    return Prefix(line[: _opening_end(line)], re.compile(b"".join(parts)), tuple(captured))
-
-
-def _with_last(
-    line: bytes, needed: tuple[str, ...], parts: list[bytes], captured: list[str], position: int
-) -> Prefix | None:
-    """The last needed key may also be the last of the row."""
-    pair = _PAIR.match(line, position)
-    missing = set(needed) - set(captured)
-    if pair is None or missing != {pair[1].decode("ascii")}:
+    if wanted or len(order) != len(captured):
         return None
-    parts.append(re.escape(b'"' + pair[1] + b'"' + pair[2]) + _value(pair[3], capture=True) + rb"\}")
-    return Prefix(line[: _opening_end(line)], re.compile(b"".join(parts)), (*captured, *missing))
+    return Prefix(re.compile(b"".join(parts)), tuple(order), position + _HEAD_SLACK_BYTES)
 
 
-def _value(seen: bytes, *, capture: bool) -> bytes:
-    if seen.startswith(b'"'):
+def _value(seen: bytes, *, capture: bool, constant: bool) -> bytes:
+    if constant or seen.startswith(b'"'):
         return re.escape(seen)
     if not seen[:1].isdigit() and not seen.startswith(b"-"):
         return rb"(?:true|false|null)"
     return b"(" + _NUMBER + b")" if capture else _NUMBER
-
-
-def _opening_end(line: bytes) -> int:
-    """The part that every row begins with, letter for letter: up to the first value that is a number."""
-    first = _PAIR.match(line, 1)
-    if first is None:
-        return 1
-    return first.end() if first[3].startswith(b'"') else first.start(3)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import random
-from operator import lt
+from array import array
+from operator import itemgetter, lt
 
 from stoker.ingest.json_prefix import Prefix, prefix_of
 from stoker.ingest.source import MAX_LINE_CHARS, Ledger, Reading, Source, json_number
 from stoker.ingest.step_session import Sessions
 from stoker.model.evidence import StepLog
 
-_WORTH_A_PATTERN = 4000
-_DETAILED_PER_BLOCK = 64
+_WORTH_A_PATTERN = 300
+_DETAILED_PER_BLOCK = 16
 _NEEDED = ("epoch", "iter", "data_time", "iter_time")
 
 
@@ -48,64 +49,69 @@ class _Reader:
         self.sampled_rows = 0
 
     def block(self, block: bytes) -> None:
-        if b"\r" in block:
-            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = block.count(b"\n")
-        if lines < _WORTH_A_PATTERN or not self._by_pattern(block, lines):
-            for offset, text in enumerate(block.split(b"\n")):
+        lines = block.splitlines()
+        if len(lines) < _WORTH_A_PATTERN or not self._by_pattern(lines):
+            for offset, text in enumerate(lines):
                 self.row(self.next_line + offset, text.decode("utf-8", "replace"))
-        self.next_line += lines
+        self.next_line += len(lines)
 
-    def _by_pattern(self, block: bytes, lines: int) -> bool:
+    def _by_pattern(self, lines: list[bytes]) -> bool:
         """All rows of a block at once where every one of them begins alike; other kinds go one by one."""
-        prefix = prefix_of(block, _NEEDED)
-        if prefix is None or not block.endswith(b"}\n"):
-            return False
-        matches = prefix.pattern.findall(block)
-        alike = block.count(b"\n" + prefix.opening) + block.startswith(prefix.opening)
-        if len(matches) != lines or alike != lines or block.count(b"}\n") != lines:
-            return self._by_line_pattern(block, prefix)
-        return self._keep(matches, prefix, block)
+        whole = all(lines) and set(map(itemgetter(-1), lines)) == {ord("}")}
+        prefix = prefix_of(lines[0], _NEEDED[1:], constant=_NEEDED[:1]) if whole else None
+        if prefix and (matches := prefix.all_of(lines)):  # the usual block: all of one epoch
+            return self._keep(matches, prefix, lines)
+        prefix = prefix_of(lines[0], _NEEDED)
+        if prefix and whole and (matches := prefix.all_of(lines)):
+            return self._keep(matches, prefix, lines)
+        return self._line_by_line(lines, prefix) if prefix else False
 
-    def _keep(self, matches: list[tuple[bytes, ...]], prefix: Prefix, block: bytes) -> bool:
+    def _keep(self, matches: list[tuple[bytes, ...]], prefix: Prefix, lines: list[bytes]) -> bool:
         columns = dict(zip(prefix.captured, zip(*matches, strict=True), strict=True))
         try:
-            iters, epochs = list(map(int, columns["iter"])), list(map(int, columns["epoch"]))
-            data, steps = list(map(float, columns["data_time"])), list(map(float, columns["iter_time"]))
-        except ValueError:
+            data, steps = (
+                array("d", map(float, columns["data_time"])),
+                array("d", map(float, columns["iter_time"])),
+            )
+            iters = array("q", map(int, columns["iter"]))
+            epochs = self._epochs(columns.get("epoch"), lines)
+        except (ValueError, OverflowError):
             return False
         ahead = epochs[0] == epochs[-1] and all(map(lt, iters, iters[1:]))
         if not self.sessions.extend(self.next_line, epochs, iters, data, steps, ahead=ahead):
             return False
-        self._detail(block)
+        self._detail(lines)
         return True
 
-    def _detail(self, block: bytes) -> None:
+    def _epochs(self, column: tuple[bytes, ...] | None, lines: list[bytes]) -> array[int]:
+        if column is not None:
+            return array("q", map(int, column))
+        epoch = json_number(json.loads(lines[0])["epoch"])
+        return array("q", [int(epoch or 0)]) * len(lines)
+
+    def _detail(self, lines: list[bytes]) -> None:
         """Stage times and sample times from rows drawn at random: a fixed distance could hide a rhythm."""
-        for _ in range(_DETAILED_PER_BLOCK):
-            start = block.rfind(b"\n", 0, self.drawn.randrange(len(block))) + 1
-            try:
-                row = json.loads(block[start : block.find(b"\n", start)])
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(row, dict):
+        for line in self.drawn.sample(lines, min(_DETAILED_PER_BLOCK, len(lines))):
+            row = _object(line.decode("utf-8", "replace"))
+            if row is not None and row.get("type", "iter") == "iter":
                 self.sampled_rows += 1
                 self.sessions.detail(row)
 
-    def _by_line_pattern(self, block: bytes, prefix: Prefix) -> bool:
-        for offset, text in enumerate(block.split(b"\n")):
+    def _line_by_line(self, lines: list[bytes], prefix: Prefix) -> bool:
+        """Rows that begin alike by pattern, the others (epochs, warnings, broken ones) by JSON."""
+        before = self.sessions.count
+        for offset, text in enumerate(lines):
             line = self.next_line + offset
             found = prefix.pattern.match(text) if text.endswith(b"}") else None
             values = dict(zip(prefix.captured, found.groups(), strict=True)) if found else {}
             try:
-                kept = bool(values) and self.sessions.step(
-                    line, *(float(values[name]) for name in ("epoch", "iter", "data_time", "iter_time"))
-                )
+                kept = bool(values) and self.sessions.step(line, *(float(values[name]) for name in _NEEDED))
             except ValueError:
                 kept = False
             if not kept:
                 self.row(line, text.decode("utf-8", "replace"))
-        self._detail(block)
+        if self.sessions.count > before:
+            self._detail(lines)
         return True
 
     def row(self, line: int, text: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+from stoker.ingest.gpu_columns import GpuColumns, Layout
 from stoker.ingest.source import Ledger, Reading, Source, is_absent, number
 from stoker.ingest.trace_builder import Collected, percent, seconds_of
 
 _HEADER = re.compile(r"^#\s*(?:Date\s+Time\s+|Date\s+|Time\s+)?gpu\s", re.M)
 _DEFAULT_POLL_S = 1.0
 _NOTE = "dmon printed no clock: one sample is taken to be one second, dmon's default"
+_PIECES = 16
+_FEWEST_ROWS = 64
 
 
 def recognise(source: Source) -> bool:
@@ -17,36 +20,92 @@ def recognise(source: Source) -> bool:
 
 
 def read(source: Source) -> Reading:
-    ledger = Ledger()
-    columns: dict[str, int] = {}
-    gpus: dict[str, Collected] = {}
-    for line, text in source.lines():
-        if text.startswith("#"):
-            if _HEADER.match(text):
-                columns = {name.lower(): place for place, name in enumerate(text[1:].split())}
-        elif text.strip():
-            _row(line, text, columns, gpus, ledger)
-    traces = tuple(kept.trace(gpu, poll_s=_DEFAULT_POLL_S) for gpu, kept in gpus.items())
+    reader = _Reader()
+    if source.encoding.startswith("utf-16"):
+        for line, text in source.lines():
+            reader.line(line, text)
+    else:
+        for block in source.blocks():
+            reader.block(block.splitlines())
+    traces = tuple(kept.trace(gpu, poll_s=_DEFAULT_POLL_S) for gpu, kept in reader.columns.gpus.items())
     clockless = any(trace.times_s is None for trace in traces)
-    return Reading(traces, ledger, (_NOTE,) if clockless else ())
+    return Reading(traces, reader.ledger, (_NOTE,) if clockless else ())
 
 
-def _row(line: int, text: str, columns: dict[str, int], gpus: dict[str, Collected], ledger: Ledger) -> None:
-    fields = text.split()
-    if len(fields) != len(columns) or "sm" not in columns:
-        ledger.add(line, f"{len(fields)} columns, the header names {len(columns)}", text)
-        return
-    shown = fields[columns["sm"]]
-    util = percent(number(shown))
-    if not fields[columns["gpu"]].isdigit() or (util is None and not is_absent(shown)):
-        ledger.add(line, "GPU index or `sm` is not a number", text)
-        return
-    used = number(fields[columns["fb"]]) if "fb" in columns else None
-    gpus.setdefault(fields[columns["gpu"]], Collected()).add(util, _time_s(fields, columns), used)
+class _Reader:
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+        self.columns = GpuColumns()
+        self.ledger = Ledger()
+        self.next_line = 1
+
+    def block(self, lines: list[bytes]) -> None:
+        """Whole, or in pieces, or line by line: whatever is the largest that is regular."""
+        if len(lines) < _FEWEST_ROWS:
+            for text in lines:
+                self.line(self.next_line, text.decode("utf-8", "replace"))
+                self.next_line += 1
+        elif self._at_once(lines):
+            self.next_line += len(lines)
+        else:
+            size = max(_FEWEST_ROWS - 1, len(lines) // _PIECES)
+            for start in range(0, len(lines), size):
+                self.block(lines[start : start + size])
+
+    def _at_once(self, lines: list[bytes]) -> bool:
+        """Only between headers that name the same columns as before."""
+        rows = [line for line in lines if not line.startswith(b"#")]
+        named = {line for line in lines if line.startswith(b"#")}
+        headers = [line.decode("ascii", "replace") for line in named]
+        if "sm" not in self.places or any(
+            _HEADER.match(line) and _places(line) != self.places for line in headers
+        ):
+            return False
+        layout = Layout(len(self.places), self.places["gpu"], self.places["sm"], self.places.get("fb"))
+        return self.columns.keep(b" ".join(rows).split(), len(rows), layout, self._times)
+
+    def _times(self, fields: list[bytes], stride: int) -> list[float] | None:
+        if "time" not in self.places:
+            return None
+        clocks = fields[self.places["time"] :: stride]
+        days = fields[self.places["date"] :: stride] if "date" in self.places else [b"20000101"] * len(clocks)
+        times = [
+            _seconds(day.decode("ascii"), clock.decode("ascii"))
+            for day, clock in zip(days, clocks, strict=True)
+        ]
+        known = [time for time in times if time is not None]
+        if len(known) != len(times):
+            raise ValueError("a time cannot be read")
+        return known
+
+    def line(self, line: int, text: str) -> None:
+        if text.startswith("#"):
+            self.places = _places(text) if _HEADER.match(text) else self.places
+        elif text.strip():
+            self._row(line, text)
+
+    def _row(self, line: int, text: str) -> None:
+        fields, places = text.split(), self.places
+        if len(fields) != len(places) or "sm" not in places:
+            self.ledger.add(line, f"{len(fields)} columns, the header names {len(places)}", text)
+            return
+        shown = fields[places["sm"]]
+        util = percent(number(shown))
+        if not fields[places["gpu"]].isdigit() or (util is None and not is_absent(shown)):
+            self.ledger.add(line, "GPU index or `sm` is not a number", text)
+            return
+        used = number(fields[places["fb"]]) if "fb" in places else None
+        time_s = None
+        if "time" in places:
+            time_s = _seconds(
+                fields[places["date"]] if "date" in places else "20000101", fields[places["time"]]
+            )
+        self.columns.gpus.setdefault(fields[places["gpu"]], Collected()).add(util, time_s, used)
 
 
-def _time_s(fields: list[str], columns: dict[str, int]) -> float | None:
-    if "time" not in columns:
-        return None
-    day = fields[columns["date"]] if "date" in columns else "20000101"
-    return seconds_of(f"{day[:4]}-{day[4:6]}-{day[6:8]} {fields[columns['time']]}")
+def _places(header: str) -> dict[str, int]:
+    return {name.lower(): place for place, name in enumerate(header[1:].split())}
+
+
+def _seconds(day: str, clock: str) -> float | None:
+    return seconds_of(f"{day[:4]}-{day[4:6]}-{day[6:8]} {clock}")

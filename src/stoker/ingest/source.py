@@ -15,7 +15,7 @@ from pathlib import Path
 from stoker.model.evidence import BadLine, Evidence
 
 HEAD_BYTES = 64 * 1024
-BLOCK_BYTES = 4 * 1024 * 1024
+BLOCK_BYTES = 1024 * 1024
 MAX_LINE_CHARS = 1024 * 1024
 _KEPT_BAD_LINES = 5
 _EXCERPT_CHARS = 60

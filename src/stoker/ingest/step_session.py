@@ -42,6 +42,11 @@ class Sessions:
     def __init__(self) -> None:
         self._all: list[_Session] = []
 
+    @property
+    def count(self) -> int:
+        """Of steps, over all sessions."""
+        return sum(len(session.iters) for session in self._all)
+
     def step(self, line: int, epoch: float, iteration: float, data: float, step: float) -> bool:
         if not (abs(epoch) < _LARGEST and abs(iteration) < _LARGEST and 0 <= step < _LARGEST) or data < 0:
             return False
@@ -55,10 +60,10 @@ class Sessions:
     def extend(
         self,
         line: int,
-        epochs: list[int],
-        iters: list[int],
-        data: list[float],
-        steps: list[float],
+        epochs: array[int],
+        iters: array[int],
+        data: array[float],
+        steps: array[float],
         *,
         ahead: bool,
     ) -> bool:

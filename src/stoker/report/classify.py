@@ -56,8 +56,9 @@ def _sentence(analysis: Analysis) -> str:
         return f"{case.name} is {case.case_class.value}: {case.judgement.why}."
     if len(analysis.of_class(CaseClass.UNCLASSIFIABLE)) == len(analysis.cases):
         return f"{count}, and none can be classified: {_why_none(analysis)}."
-    whole = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else f"all {parts[0]}"
-    return f"{count}: {whole}."
+    if len(parts) == 1:
+        return f"{count}, all {analysis.cases[0].case_class.value}."
+    return f"{count}: {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def _why_none(analysis: Analysis) -> str:
@@ -164,8 +165,8 @@ def _remarks(analysis: Analysis) -> tuple[str, ...]:
 def _limits_words(limits: Limits) -> str:
     return (
         f"utilisation is the mean of the least busy GPU, memory its peak; limits {limits.util_low_pct:g} "
-        f"and {limits.util_high_pct:g} %, {limits.mem_full_mib:g} MiB (or {limits.mem_full_frac:.1%} of a card "
-        f"of known size); ~ is within {limits.near_pct:g} points of a limit"
+        f"and {limits.util_high_pct:g} %, {limits.mem_full_mib:g} MiB (or {limits.mem_full_frac:.1%} of a "
+        f"card of known size); ~ is within {limits.near_pct:g} points of a limit"
     )
 
 

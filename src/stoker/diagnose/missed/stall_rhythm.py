@@ -29,4 +29,7 @@ def _verdict(trial: Trial, facts: StepFacts) -> str:
     period = facts.stall_period
     known = trial.known.get("workers") == period
     whose = f"your {period} workers starve" if known else f"it looks like {period} starved workers"
-    return f"{whose}; a log of every {period}th step would have shown {facts.sparse_data_s:.4f} s"
+    if facts.sparse_data_s is None:
+        return whose
+    low, high = facts.sparse_data_s
+    return f"{whose}; a log of every {period}th step shows {low:.3f} to {high:.2f} s, as its first row falls"
