@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from stoker.diagnose.cases import Case
 from stoker.diagnose.classes import CaseClass
+from stoker.diagnose.missed.loader_supply import is_short
 from stoker.diagnose.trial import Trial
 
 
@@ -57,7 +58,12 @@ def actions_of(case: Case) -> dict[Goal, str]:
         return dict.fromkeys(Goal, word)
     if case.case_class is CaseClass.VRAM_BOUND and (words := _rung_words(case.chosen, failed)):
         actions[Goal.STABLE] = words
-    if case.case_class is CaseClass.THROUGHPUT_BOUND:
+    if is_short(case.chosen):
+        actions[Goal.MACHINE] = (
+            "no second job yet: it would fight for the same loader cores; make samples cheaper"
+        )
+        actions[Goal.JOB] = "make samples cheaper (smaller images, faster decoding, a cache) or add cores"
+    elif case.case_class is CaseClass.THROUGHPUT_BOUND:
         actions[Goal.MACHINE] = _side_by_side(case)
     return actions
 

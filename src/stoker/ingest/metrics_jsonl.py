@@ -91,15 +91,14 @@ class _Reader:
 
     def _detail(self, lines: list[bytes]) -> None:
         """Stage times and sample times from rows drawn at random: a fixed distance could hide a rhythm."""
-        for line in self.drawn.sample(lines, min(_DETAILED_PER_BLOCK, len(lines))):
-            row = _object(line.decode("utf-8", "replace"))
+        for offset in self.drawn.sample(range(len(lines)), min(_DETAILED_PER_BLOCK, len(lines))):
+            row = _object(lines[offset].decode("utf-8", "replace"))
             if row is not None and row.get("type", "iter") == "iter":
                 self.sampled_rows += 1
-                self.sessions.detail(row)
+                self.sessions.detail(self.next_line + offset, row)
 
     def _line_by_line(self, lines: list[bytes], prefix: Prefix) -> bool:
         """Rows that begin alike by pattern, the others (epochs, warnings, broken ones) by JSON."""
-        before = self.sessions.count
         for offset, text in enumerate(lines):
             line = self.next_line + offset
             found = prefix.pattern.match(text) if text.endswith(b"}") else None
@@ -110,8 +109,7 @@ class _Reader:
                 kept = False
             if not kept:
                 self.row(line, text.decode("utf-8", "replace"))
-        if self.sessions.count > before:
-            self._detail(lines)
+        self._detail(lines)
         return True
 
     def row(self, line: int, text: str) -> None:
@@ -136,7 +134,7 @@ class _Reader:
             self.ledger.add(line, "an iter row without iter or iter_time", text)
             return
         if self.sessions.step(line, epoch, iteration, float("nan") if data is None else data, step):
-            self.sessions.detail(row)
+            self.sessions.detail(line, row)
         else:
             self.ledger.add(line, "figures out of range", text)
 

@@ -42,11 +42,6 @@ class Sessions:
     def __init__(self) -> None:
         self._all: list[_Session] = []
 
-    @property
-    def count(self) -> int:
-        """Of steps, over all sessions."""
-        return sum(len(session.iters) for session in self._all)
-
     def step(self, line: int, epoch: float, iteration: float, data: float, step: float) -> bool:
         if not (abs(epoch) < _LARGEST and abs(iteration) < _LARGEST and 0 <= step < _LARGEST) or data < 0:
             return False
@@ -88,9 +83,11 @@ class Sessions:
             self._all.append(last)
         return last
 
-    def detail(self, row: dict[str, object]) -> None:
-        """Stage times, nested or flat, and the loader's probe; kept as means."""
-        session = self._all[-1]
+    def detail(self, line: int, row: dict[str, object]) -> None:
+        """Stage times, nested or flat, and the loader's probe; kept as means of the session of that line."""
+        session = next((session for session in reversed(self._all) if session.first_line <= line), None)
+        if session is None:
+            return
         nested = row.get("stage_times")
         stages = nested if isinstance(nested, dict) else row
         probe = row.get("data_probe")

@@ -35,7 +35,7 @@ def look(board: Board) -> list[Observation]:
     names = tuple(case.name for group in groups.values() for case in group)
     saw = "time per sample at one method and setting, slowest against fastest case: " + "; ".join(found)
     verdict = (
-        "they do not compute more, they wait more; look at the simulation and the host, not at the learner"
+        "they wait more and hardly compute more: look at simulation and host (start-up is in these times)"
     )
     return [Observation("idle-per-sample", names, saw, verdict)]
 

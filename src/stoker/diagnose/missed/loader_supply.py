@@ -28,11 +28,16 @@ class Supply:
         return min(1.0, self.step_s / self.batch_s)
 
 
+def is_short(trial: Trial) -> bool:
+    supply = supply_of(trial)
+    return supply is not None and supply.batch_s > supply.step_s * _SHORT_OF_DEMAND
+
+
 def look(board: Board) -> list[Observation]:
     found = []
     for trial in board.trials:
         supply = supply_of(trial)
-        if supply and supply.batch_s > supply.step_s * _SHORT_OF_DEMAND:
+        if supply and is_short(trial):
             found.append(Observation("loader-supply", (trial.case,), _words(trial, supply), _verdict(supply)))
     return found
 
