@@ -57,7 +57,7 @@ class GpuColumns:
         layout: Layout,
         times_of: Callable[[list[bytes], int], list[float] | None],
     ) -> bool:
-        """False, and nothing kept, if the block is not regular. `times_of` gets the fields and their stride."""
+        """False, and nothing kept, if the block is not regular. `times_of` gets fields and stride."""
         if layout.gpu is None or rows == 0 or len(fields) != rows * layout.width:
             return False
         keys = fields[layout.gpu :: layout.width]

@@ -12,8 +12,8 @@ from stoker.model.evidence import CaseRow, Manifest, Progress, Stage
 
 V1 = """case method status variant num_envs elapsed_s iteration samples samples_per_s avg_util0 avg_util1
 min_avg_util max_util0 max_util1 max_mem0 max_mem1 max_power0 max_power1 agent_config base_agent out_dir"""
-E2E = """case method case_type variant agent_config num_envs train_rc train_timeout train_ok test_rc test_ok viz_rc
-viz_ok final_ok note out_dir train_out_dir train_log test_log viz_log"""
+E2E = """case method case_type variant agent_config num_envs train_rc train_timeout train_ok test_rc test_ok
+viz_rc viz_ok final_ok note out_dir train_out_dir train_log test_log viz_log"""
 V1, E2E = V1.split(), E2E.split()
 V2 = [*V1[:-1], "objective", "selection_reason", "score", "out_dir"]
 

@@ -13,7 +13,7 @@ from stoker.model.evidence import EvaluationText, FailureText, IterationLog, Run
 
 
 def test_console_tables_of_any_width(read):
-    table = "|  Iteration | {i} |\n| Wall_Time | {w} |\n| A_Key_Of_More_Than_Twenty_Letters | 1 |\n| Samples | {s} |\n"
+    table = "|  Iteration | {i} |\n| Wall_Time | {w} |\n| More_Than_Twenty_Letters | 1 |\n| Samples | {s} |\n"
     name, reading = read(
         table.format(i=0, w=0.001, s=100) + table.format(i=1, w=0.002, s=200) + "| Loss | nan |\n"
     )
