@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker.diagnose.cases import Case
+from stoker.diagnose.missed.idle_per_sample import busy_and_idle_ms
 from stoker.diagnose.trial import Trial
 
 NOT_HERE = "not in these files"
@@ -46,7 +47,9 @@ def _env_cost(case: Case, cases: Sequence[Case]) -> str:
         if steps.data_share_frac is not None
     ]
     if ratio := _slower_than(case, [other for other in cases if other.method == case.method]):
-        facts.append(f"{ratio[0]:.2f}x the time per sample of {ratio[1]}, same method and setting (inferred)")
+        facts.append(_ratio_words(ratio, "method"))
+    if parts := busy_and_idle_ms(case.chosen):
+        facts.append(f"per 1000 samples the GPU is busy {parts[0]:.0f} ms and idle {parts[1]:.0f} ms")
     envs, memory = case.chosen.setting.num_envs, case.chosen.peak_mem_mib
     if envs and memory:
         facts.append(f"{memory / envs:.1f} MiB per env")
@@ -68,10 +71,16 @@ def _algorithm_cost(case: Case, cases: Sequence[Case]) -> str:
     if ratio := _slower_than(case, peers):
         extra = _EXTRA_BY_METHOD.get(case.method or "")
         known = f"; by its name {case.method} has {extra}" if extra else ""
-        facts.append(
-            f"{ratio[0]:.2f}x the time per sample of {ratio[1]}, same robot and setting (inferred){known}"
-        )
+        facts.append(_ratio_words(ratio, "robot") + known)
     return "; ".join(facts)
+
+
+def _ratio_words(ratio: tuple[float, str], shared: str) -> str:
+    if ratio[0] < 1:
+        return (
+            f"the fastest of its {shared} at this setting; next is {ratio[1]} at {1 / ratio[0]:.2f}x its time"
+        )
+    return f"{ratio[0]:.2f}x the time per sample of {ratio[1]}, same {shared} and setting (inferred)"
 
 
 def _robot(case: Case) -> str | None:

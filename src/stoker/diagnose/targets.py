@@ -51,5 +51,5 @@ def _figure(case: Case, name: TargetName) -> tuple[float | None, str]:
     if chosen.peak_mem_mib is None:
         return None, "no memory in these files"
     if not chosen.mem_total_mib:
-        return None, "the card's size is not in these files"
+        return None, "card size not in these files"
     return 100 * chosen.peak_mem_mib / chosen.mem_total_mib, ""

@@ -8,6 +8,7 @@ from statistics import median
 from stoker.diagnose.analysis import Analysis
 from stoker.diagnose.checklist import checklist_of
 from stoker.diagnose.labels import label_of, listed
+from stoker.diagnose.targets import TargetAnswer
 from stoker.diagnose.trial import Trial
 from stoker.report.figures import counted, pair, seconds, shown
 from stoker.report.page import Block, Facts, Table
@@ -48,16 +49,23 @@ def _label(trial: Trial) -> str:
 
 
 def _targets(analysis: Analysis) -> Table:
-    rows = [
-        (
-            answer.case,
-            f"{answer.target.name.value} {answer.target.value:g}",
-            {True: "met", False: "not met", None: "cannot be told"}[answer.met],
-            answer.why_unknown or shown(answer.figure, 1),
-        )
-        for answer in analysis.targets
+    """One row per case, one column per target; the heading counts."""
+    targets = list(dict.fromkeys(answer.target for answer in analysis.targets))
+    cells = {(answer.case, answer.target): _target_cell(answer) for answer in analysis.targets}
+    rows = [(case.name, *(cells[case.name, target] for target in targets)) for case in analysis.cases]
+    columns = ("case", *(f"{target.name.value} {target.value:g}" for target in targets))
+    met = [
+        f"{target.name.value} {target.value:g} met by "
+        f"{sum(bool(answer.met) for answer in analysis.targets if answer.target == target)} of {len(rows)}"
+        for target in targets
     ]
-    return Table("Targets", ("case", "target", "", "figure"), tuple(rows))
+    return Table(f"Targets: {', '.join(met)}", columns, tuple(rows) if targets else ())
+
+
+def _target_cell(answer: TargetAnswer) -> str:
+    if answer.met is None:
+        return f"? {answer.why_unknown}"
+    return f"{'met' if answer.met else 'not met'} {shown(answer.figure, 1)}"
 
 
 def _methods(analysis: Analysis) -> Table:

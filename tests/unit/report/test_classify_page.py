@@ -50,8 +50,10 @@ def test_tsv(recordings, golden):
 def test_targets_on_the_page(recordings):
     targets = (Target(TargetName.UTIL, 60),)
     shown = text.plain(classify.page(analysis_of(recordings, "mimickit_published", targets=targets), "t"))
-    assert any("ase_humanoid " in line and "util 60" in line and " met" in line for line in shown.split("\n"))
-    assert any("add_go2" in line and "not met" in line for line in shown.split("\n"))
+    rows = [line.split() for line in shown.split("\n")]
+    assert "Targets: util 60 met by 3 of 25" in shown
+    assert ["ase_humanoid", "met", "66.9"] in rows
+    assert ["add_go2", "not", "met", "27.4"] in rows
 
 
 def test_json_has_a_schema_and_every_case_with_its_actions(recordings):
