@@ -18,6 +18,7 @@ _SAMPLE = re.compile(rf"{_FLOAT}(?:,{_FLOAT}){{7}}")
 # The bench sleeps one second and then asks nvidia-smi, and drops the first 20 samples when there are more.
 _POLL_S = 1.0
 _DROPPED = 20
+_LARGEST = 1e9
 
 
 def recognise(source: Source) -> bool:
@@ -55,8 +56,8 @@ def _sample(number: int, piece: str, ledger: Ledger) -> list[float] | None:
         ledger.add(number, "a sample is eight numbers", piece)
         return None
     values = [float(field) for field in piece.split(",")]
-    if any(not 0 <= values[gpu * _FIELDS_PER_GPU] <= 100 for gpu in range(2)):
-        ledger.add(number, "utilisation outside 0-100", piece)
+    if any(not 0 <= values[gpu * _FIELDS_PER_GPU] <= 100 for gpu in range(2)) or max(values) > _LARGEST:
+        ledger.add(number, "utilisation outside 0-100, or a figure beyond any card", piece)
         return None
     return values
 

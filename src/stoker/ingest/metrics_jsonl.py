@@ -10,14 +10,16 @@ import json
 import random
 from array import array
 from operator import itemgetter, lt
+from pathlib import Path
 
 from stoker.ingest.json_prefix import Prefix, prefix_of
-from stoker.ingest.source import MAX_LINE_CHARS, Ledger, Reading, Source, json_number
+from stoker.ingest.parts import in_parts
+from stoker.ingest.source import MAX_LINE_CHARS, Ledger, Reading, Source, blocks_of, json_number
 from stoker.ingest.step_session import Sessions
 from stoker.model.evidence import StepLog
 
-_WORTH_A_PATTERN = 300
-_DETAILED_PER_BLOCK = 16
+_WORTH_A_PATTERN = 100
+_DETAILED_PER_BLOCK = 8
 _NEEDED = ("epoch", "iter", "data_time", "iter_time")
 
 
@@ -29,15 +31,23 @@ def recognise(source: Source) -> bool:
 
 
 def read(source: Source) -> Reading:
-    reader = _Reader()
     if source.encoding.startswith("utf-16"):
+        reader = _Reader()
         for line, text in source.lines():
             reader.row(line, text)
     else:
-        for block in source.blocks():
-            reader.block(block)
+        reader, *others = in_parts(source.path, _read_part)
+        for other in others:
+            reader.take(other)
     logs: tuple[StepLog, ...] = tuple(reader.sessions.logs())
     return Reading(logs, reader.ledger, tuple(reader.notes()))
+
+
+def _read_part(path: Path, start: int, end: int) -> _Reader:
+    reader = _Reader()
+    for block in blocks_of(path, start, end):
+        reader.block(block)
+    return reader
 
 
 class _Reader:
@@ -137,6 +147,14 @@ class _Reader:
             self.sessions.detail(line, row)
         else:
             self.ledger.add(line, "figures out of range", text)
+
+    def take(self, other: _Reader) -> None:
+        """The part of the file that follows."""
+        offset = self.next_line - 1
+        self.sessions.take(other.sessions, offset)
+        self.ledger.take(other.ledger, offset)
+        self.next_line += other.next_line - 1
+        self.sampled_rows += other.sampled_rows
 
     def notes(self) -> list[str]:
         if not self.sampled_rows:

@@ -15,7 +15,7 @@ from pathlib import Path
 from stoker.model.evidence import BadLine, Evidence
 
 HEAD_BYTES = 64 * 1024
-BLOCK_BYTES = 1024 * 1024
+BLOCK_BYTES = 512 * 1024
 MAX_LINE_CHARS = 1024 * 1024
 _KEPT_BAD_LINES = 5
 _EXCERPT_CHARS = 60
@@ -30,6 +30,12 @@ class Ledger:
 
     count: int = 0
     kept: list[BadLine] = field(default_factory=list)
+
+    def take(self, other: Ledger, line_offset: int) -> None:
+        """What was found further down in the same file."""
+        room = _KEPT_BAD_LINES - len(self.kept)
+        self.kept += [BadLine(bad.line + line_offset, bad.why, bad.text) for bad in other.kept[:room]]
+        self.count += other.count
 
     def add(self, line: int, why: str, text: str) -> None:
         self.count += 1
@@ -70,22 +76,27 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """Raw bytes in blocks that end with a whole line, where lines end at all."""
-        rest = b""
-        with open(self.path, "rb") as stream:
-            while block := stream.read(BLOCK_BYTES):
-                cut = block.rfind(b"\n") + 1
-                if not cut and len(rest) < BLOCK_BYTES:
-                    rest += block
-                    continue
-                yield rest + block[:cut] if cut else rest
-                rest = block[cut:]
-        if rest:
-            yield rest
+        return blocks_of(self.path, 0, self.path.stat().st_size)
 
     def text(self, limit: int = 64 * 1024 * 1024) -> str:
         """All of a file that is small by nature (JSON, configuration)."""
         with open(self.path, encoding=self.encoding, errors="replace", newline=None) as stream:
             return stream.read(limit)
+
+
+def blocks_of(path: Path, start: int, end: int) -> Iterator[bytes]:
+    rest = b""
+    with open(path, "rb") as stream:
+        stream.seek(start)
+        while block := stream.read(min(BLOCK_BYTES, end - stream.tell())):
+            cut = block.rfind(b"\n") + 1
+            if not cut and len(rest) < BLOCK_BYTES:
+                rest += block
+                continue
+            yield rest + block[:cut] if cut else rest
+            rest = block[cut:]
+    if rest:
+        yield rest
 
 
 def open_source(path: Path) -> Source | None:

@@ -37,10 +37,27 @@ class _Session:
     warnings: int = 0
     epochs_closed: int = 0
 
+    def join(self, rest: _Session) -> None:
+        for own, more in ((self.epochs, rest.epochs), (self.iters, rest.iters)):
+            own.extend(more)
+        for figures, others in ((self.data, rest.data), (self.steps, rest.steps)):
+            figures.extend(others)
+        for key, mean in rest.means.items():
+            kept = self.means.setdefault(key, _Mean())
+            kept.total, kept.count = kept.total + mean.total, kept.count + mean.count
+        self.detailed += rest.detailed
+        self.warnings += rest.warnings
+        self.epochs_closed += rest.epochs_closed
+
+
+def _place(session: _Session, row: int) -> tuple[int, int]:
+    return session.epochs[row], session.iters[row]
+
 
 class Sessions:
     def __init__(self) -> None:
         self._all: list[_Session] = []
+        self._before = _Session(1)
 
     def step(self, line: int, epoch: float, iteration: float, data: float, step: float) -> bool:
         if not (abs(epoch) < _LARGEST and abs(iteration) < _LARGEST and 0 <= step < _LARGEST) or data < 0:
@@ -78,7 +95,7 @@ class Sessions:
 
     def _current(self, line: int, epoch: int, iteration: int) -> _Session:
         last = self._all[-1] if self._all else None
-        if last is None or (last.iters and (epoch, iteration) <= (last.epochs[-1], last.iters[-1])):
+        if last is None or (last.iters and (epoch, iteration) <= _place(last, -1)):
             last = _Session(line)
             self._all.append(last)
         return last
@@ -99,12 +116,27 @@ class Sessions:
             session.means.setdefault(str(key), _Mean()).add(json_number(value))
 
     def warning(self) -> None:
-        if self._all:
-            self._all[-1].warnings += 1
+        self._notices.warnings += 1
 
     def epoch(self) -> None:
-        if self._all:
-            self._all[-1].epochs_closed += 1
+        self._notices.epochs_closed += 1
+
+    @property
+    def _notices(self) -> _Session:
+        """Where warnings and epochs are counted; those before any step belong to the part before this."""
+        return self._all[-1] if self._all else self._before
+
+    def take(self, other: Sessions, line_offset: int) -> None:
+        """Sessions of the part of the file that follows; its first may be the rest of our last."""
+        self._notices.warnings += other._before.warnings
+        self._notices.epochs_closed += other._before.epochs_closed
+        for session in other._all:
+            session.first_line += line_offset
+            last = self._all[-1] if self._all else None
+            if session is other._all[0] and last and _place(last, -1) < _place(session, 0):
+                last.join(session)
+            else:
+                self._all.append(session)
 
     def logs(self) -> Iterator[StepLog]:
         for session in self._all:

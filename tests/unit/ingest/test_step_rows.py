@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.ingest import metrics_jsonl
+from stoker.ingest import metrics_jsonl, parts
 from stoker.ingest.folder import collect
 from stoker.ingest.source import open_source
 
@@ -135,6 +135,26 @@ def test_the_pattern_and_json_agree(tmp_path: Path, careful, kind, seed):
     assert (quick.ledger.count, quick.ledger.kept) == (slow.ledger.count, slow.ledger.kept)
     longest = max(quick.items, key=lambda log: len(log.iters))
     assert longest.stage_s["time_loss"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("kind", ["clean", "epochs", "disturbed"])
+def test_parts_read_by_several_processes_are_one_file(tmp_path: Path, monkeypatch, kind):
+    rows = list(many_rows(random.Random(3), epochs=kind == "epochs"))
+    path = tmp_path / "metrics"
+    path.write_text(disturbed(rows, 3) if kind == "disturbed" else lines(rows))
+    whole = metrics_jsonl.read(open_source(path))
+    monkeypatch.setattr(parts, "_SMALLEST_PART_BYTES", 20_000)
+    monkeypatch.setattr(parts.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    assert len(parts._bounds(path, path.stat().st_size)) == 4
+    cut = metrics_jsonl.read(open_source(path))
+    assert [
+        (log.iters, log.epochs, log.step_s, log.first_line, log.warnings, log.epochs_closed)
+        for log in cut.items
+    ] == [
+        (log.iters, log.epochs, log.step_s, log.first_line, log.warnings, log.epochs_closed)
+        for log in whole.items
+    ]
+    assert (cut.ledger.count, cut.ledger.kept) == (whole.ledger.count, whole.ledger.kept)
 
 
 def test_the_recorded_run_gives_what_its_rows_say(recordings: Path):
