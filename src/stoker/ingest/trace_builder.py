@@ -6,40 +6,36 @@ import re
 from array import array
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 
 from stoker.model.evidence import GpuTrace, Stage
 
 _STAMP = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})[ T](\d{1,2}):(\d{2}):(\d{2}(?:\.\d{1,9})?)")
 _SECONDS_PER_DAY = 86_400
-_days: dict[str, int | None] = {}
 
 
 def seconds_of(stamp: str) -> float | None:
     """`2026/02/17 13:41:08.123` (also `-`, `T`) as seconds of an arbitrary origin; fast on the usual form."""
     try:
         day = _day(stamp[:10])
-        if day is not None and len(stamp) >= 19:
-            return (
-                day * _SECONDS_PER_DAY + int(stamp[11:13]) * 3600 + int(stamp[14:16]) * 60 + float(stamp[17:])
-            )
+        second = float(stamp[17:])
+        if day is not None and 0 <= second < 61:  # also refuses nan
+            return day * _SECONDS_PER_DAY + int(stamp[11:13]) * 3600 + int(stamp[14:16]) * 60 + second
     except ValueError:
         pass
     found = _STAMP.search(stamp)
-    if found is None:
-        return None
-    day = _day(f"{found[1]}-{found[2]:>02}-{found[3]:>02}")
-    if day is None:
+    day = _day(f"{found[1]}-{found[2]:>02}-{found[3]:>02}") if found else None
+    if found is None or day is None:
         return None
     return day * _SECONDS_PER_DAY + int(found[4]) * 3600 + int(found[5]) * 60 + float(found[6])
 
 
+@lru_cache(maxsize=1024)
 def _day(text: str) -> int | None:
-    if text not in _days:
-        try:
-            _days[text] = date(int(text[:4]), int(text[5:7]), int(text[8:10])).toordinal()
-        except ValueError:
-            _days[text] = None
-    return _days[text]
+    try:
+        return date(int(text[:4]), int(text[5:7]), int(text[8:10])).toordinal()
+    except ValueError:
+        return None
 
 
 @dataclass

@@ -13,9 +13,10 @@ from stoker.ingest.source import Ledger, Reading, Source
 from stoker.model.evidence import WindowSummary
 
 _NAME = re.compile(r"\b((?:\w+_)?(?:exp|run|trial)\d+\w*)\b", re.I)
-_PAIR = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*[=:]\s*(-?\d+(?:\.\d+)?)(?:/(\d+(?:\.\d+)?))?")
+_FIGURE = r"\d{1,9}(?:\.\d{1,9})?(?!\d)"
+_PAIR = re.compile(rf"(?<![\w.])([A-Za-z_]\w*)\s*[=:]\s*({_FIGURE})(?:/({_FIGURE}))?")
 _SUBJECT = re.compile(r"(data_time|iter_time|sample_time_sample_total_mean|sample_time_image_mean)")
-_MEAN_MAX = re.compile(r"(?:\b(avg|mean|max)\s*=\s*|(平均|最大)\s*`?)(\d+(?:\.\d+)?)\s*s\b")
+_MEAN_MAX = re.compile(r"(?:\b(avg|mean|max)\s*=\s*|(平均|最大)\s*`?)(" + _FIGURE + r")\s*s\b")
 _WORDS = {"avg": "mean", "mean": "mean", "max": "max", "平均": "mean", "最大": "max"}
 _SETTINGS = {
     "num_workers": "workers",
@@ -46,6 +47,7 @@ def recognise(source: Source) -> bool:
 
 def read(source: Source) -> Reading:
     windows: list[_Window] = []
+    ledger = Ledger()
     for line, text in source.lines():
         plain = text[:4000].replace("`", "")
         name = _opening(plain)
@@ -54,8 +56,8 @@ def read(source: Source) -> Reading:
         elif not windows and _PAIR.search(plain):
             windows.append(_Window(source.path.stem, line))
         if windows:
-            _figures(windows[-1], plain)
-    return Reading(tuple(_summary(window) for window in windows if window.gpus), Ledger())
+            _figures(windows[-1], line, plain, ledger)
+    return Reading(tuple(_summary(window) for window in windows if window.gpus), ledger)
 
 
 def _opening(text: str) -> str | None:
@@ -68,10 +70,12 @@ def _opening(text: str) -> str | None:
     )
 
 
-def _figures(window: _Window, text: str) -> None:
+def _figures(window: _Window, line: int, text: str, ledger: Ledger) -> None:
     for key, shown, whole in _PAIR.findall(text):
         value = float(shown)
-        if found := re.fullmatch(r"gpu(\d{1,2})_avg", key):
+        if re.fullmatch(r"(?:gpu\d+|both)_(?:avg|p50|avg_active)", key) and value > 100:
+            ledger.add(line, f"{key} outside 0-100", text)
+        elif found := re.fullmatch(r"gpu(\d{1,2})_avg", key):
             window.gpus.setdefault(int(found[1]), value)
         elif key in _SETTINGS:
             window.settings.setdefault(_SETTINGS[key], value)
