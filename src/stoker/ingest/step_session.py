@@ -60,7 +60,9 @@ class Sessions:
         self._before = _Session(1)
 
     def step(self, line: int, epoch: float, iteration: float, data: float, step: float) -> bool:
-        if not (abs(epoch) < _LARGEST and abs(iteration) < _LARGEST and 0 <= step < _LARGEST) or data < 0:
+        if not (abs(epoch) < _LARGEST and abs(iteration) < _LARGEST and 0 <= step < _LARGEST):
+            return False
+        if data < 0 or data >= _LARGEST:  # nan, a figure that is missing, passes
             return False
         session = self._current(line, int(epoch), int(iteration))
         session.epochs.append(int(epoch))
@@ -80,7 +82,7 @@ class Sessions:
         ahead: bool,
     ) -> bool:
         """Many rows; `ahead` promises that they only advance, so that they lie in one session."""
-        if min(data) < 0 or min(steps) < 0 or max(steps) >= _LARGEST:
+        if min(data) < 0 or min(steps) < 0 or max(steps) >= _LARGEST or max(data) >= _LARGEST:
             return False
         if not ahead:
             for offset, row in enumerate(zip(epochs, iters, data, steps, strict=True)):

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stoker.diagnose.analysis import Question, analyse
+from stoker.ingest import metrics_jsonl
 from stoker.ingest.folder import _read
 from stoker.ingest.formats import FORMATS
 from stoker.ingest.source import Source
@@ -107,8 +108,9 @@ def test_no_broken_file_crashes_its_reader_or_the_page(known, data):
         path = Path(folder, "file")
         path.write_bytes(content)
         forced = _forced(path, known)
+        hurried = _hurried(path, known)
         recognised = _read(path, Path(folder))
-    for reading in (forced, recognised):
+    for reading in (forced, hurried, recognised):
         if reading is not None:
             _judge(reading)
 
@@ -120,6 +122,13 @@ def _forced(path: Path, known) -> FileReading:
     return FileReading(
         path, path.parent, known.name, reading.items, reading.ledger.count, tuple(reading.ledger.kept)
     )
+
+
+def _hurried(path: Path, known) -> FileReading:
+    """The quick way through step rows, which small files do not take by themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics_jsonl, "_WORTH_A_PATTERN_BYTES", 0)
+        return _forced(path, known)
 
 
 def _judge(reading: FileReading) -> None:
