@@ -14,6 +14,9 @@ from stoker.ingest.trace_builder import Collected, larger
 
 _LOOKED_AT = 64
 
+Clock = Callable[[list[bytes], int], float]
+"""The time of a row, in seconds; ValueError where it cannot be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -50,14 +53,8 @@ class GpuColumns:
         self.utils = Figures(100.0)
         self.sizes = Figures(1e9)
 
-    def keep(
-        self,
-        fields: list[bytes],
-        rows: int,
-        layout: Layout,
-        times_of: Callable[[list[bytes], int], list[float] | None],
-    ) -> bool:
-        """False, and nothing kept, if the block is not regular. `times_of` gets fields and stride."""
+    def keep(self, fields: list[bytes], rows: int, layout: Layout, clock: Clock | None) -> bool:
+        """False, and nothing kept, if the block is not regular."""
         if layout.gpu is None or rows == 0 or len(fields) != rows * layout.width:
             return False
         keys = fields[layout.gpu :: layout.width]
@@ -65,14 +62,15 @@ class GpuColumns:
         if any(set(keys[place :: len(polled)]) != {gpu} for place, gpu in enumerate(polled)):
             return False
         try:
-            times = times_of(fields, layout.width * len(polled))
             fresh = [self._column(fields, place, len(polled), layout) for place in range(len(polled))]
+            counts = [len(utils) for utils, _, _ in fresh]
+            times = _times(fields, counts, clock) if clock else [[] for _ in polled]
         except ValueError:
             return False
-        for gpu, (utils, used, total) in zip(polled, fresh, strict=True):
+        for gpu, (utils, used, total), stamps in zip(polled, fresh, times, strict=True):
             kept = self.gpus.setdefault(gpu.decode("ascii", "replace"), Collected())
             kept.util.extend(utils)
-            kept.times.extend(times[: len(utils)] if times else ())
+            kept.times.extend(stamps)
             kept.mem_peak, kept.mem_total = larger(kept.mem_peak, used), larger(kept.mem_total, total)
         return True
 
@@ -90,3 +88,21 @@ class GpuColumns:
     def _peak(self, column: list[bytes]) -> float | None:
         figures = [self.sizes[text] for text in set(column)]
         return max((figure for figure in figures if figure == figure), default=None)
+
+
+def _times(fields: list[bytes], counts: list[int], clock: Clock) -> list[list[float]]:
+    """The GPUs of one poll are asked milliseconds apart, so one clock serves all of them.
+
+    A block may begin in the middle of a poll; the GPUs that come round first in it belong to the poll before.
+    """
+    stride = len(counts)
+    shared = [clock(fields, row * stride) for row in range(counts[0])]
+    poll_s = shared[1] - shared[0] if len(shared) > 1 else float("inf")
+    every = []
+    for place, count in enumerate(counts):
+        late = clock(fields, place) - shared[0] > poll_s / 2
+        stamps = shared[1 : count + 1] if late else shared[:count]
+        every.append(
+            stamps if len(stamps) == count else [*stamps, clock(fields, place + (count - 1) * stride)]
+        )
+    return every

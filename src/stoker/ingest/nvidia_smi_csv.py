@@ -72,17 +72,15 @@ class _Reader:
                 self.block(lines[start : start + size])
 
     def _at_once(self, lines: list[bytes]) -> bool:
-        return self.columns.keep(b", ".join(lines).split(b", "), len(lines), self.layout, self._times)
+        fields = b", ".join(lines).split(b", ")
+        return self.columns.keep(fields, len(lines), self.layout, None if self.stamp is None else self._clock)
 
-    def _times(self, fields: list[bytes], stride: int) -> list[float] | None:
-        """The GPUs of one poll are asked milliseconds apart: the first one's clock serves all."""
-        if self.stamp is None:
-            return None
-        times = [seconds_of(text.decode("ascii", "replace")) for text in fields[self.stamp :: stride]]
-        known = [time for time in times if time is not None]
-        if len(known) != len(times):
-            raise ValueError("a timestamp cannot be read")
-        return known
+    def _clock(self, fields: list[bytes], row: int) -> float:
+        stamp = fields[row * self.layout.width + (self.stamp or 0)].decode("ascii", "replace")
+        time_s = seconds_of(stamp)
+        if time_s is None:
+            raise ValueError(stamp)
+        return time_s
 
     def line(self, line: int, text: str) -> None:
         if not text.strip() or is_header(text):

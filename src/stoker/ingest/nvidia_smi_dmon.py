@@ -11,6 +11,7 @@ from stoker.ingest.trace_builder import Collected, percent, seconds_of
 _HEADER = re.compile(r"^#\s*(?:Date\s+Time\s+|Date\s+|Time\s+)?gpu\s", re.M)
 _DEFAULT_POLL_S = 1.0
 _NOTE = "dmon printed no clock: one sample is taken to be one second, dmon's default"
+_NO_DAY = "20000101"
 _PIECES = 16
 _FEWEST_ROWS = 64
 
@@ -62,21 +63,20 @@ class _Reader:
         ):
             return False
         layout = Layout(len(self.places), self.places["gpu"], self.places["sm"], self.places.get("fb"))
-        return self.columns.keep(b" ".join(rows).split(), len(rows), layout, self._times)
+        clock = self._clock if "time" in self.places else None
+        return self.columns.keep(b" ".join(rows).split(), len(rows), layout, clock)
 
-    def _times(self, fields: list[bytes], stride: int) -> list[float] | None:
-        if "time" not in self.places:
-            return None
-        clocks = fields[self.places["time"] :: stride]
-        days = fields[self.places["date"] :: stride] if "date" in self.places else [b"20000101"] * len(clocks)
-        times = [
-            _seconds(day.decode("ascii"), clock.decode("ascii"))
-            for day, clock in zip(days, clocks, strict=True)
-        ]
-        known = [time for time in times if time is not None]
-        if len(known) != len(times):
-            raise ValueError("a time cannot be read")
-        return known
+    def _clock(self, fields: list[bytes], row: int) -> float:
+        base = row * len(self.places)
+        day = (
+            fields[base + self.places["date"]].decode("ascii", "replace")
+            if "date" in self.places
+            else _NO_DAY
+        )
+        time_s = _seconds(day, fields[base + self.places["time"]].decode("ascii", "replace"))
+        if time_s is None:
+            raise ValueError(row)
+        return time_s
 
     def line(self, line: int, text: str) -> None:
         if text.startswith("#"):
@@ -97,9 +97,7 @@ class _Reader:
         used = number(fields[places["fb"]]) if "fb" in places else None
         time_s = None
         if "time" in places:
-            time_s = _seconds(
-                fields[places["date"]] if "date" in places else "20000101", fields[places["time"]]
-            )
+            time_s = _seconds(fields[places["date"]] if "date" in places else _NO_DAY, fields[places["time"]])
         self.columns.gpus.setdefault(fields[places["gpu"]], Collected()).add(util, time_s, used)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 
 import pytest
 
+from stoker.ingest import nvidia_smi_csv, source
 from stoker.model.evidence import Stage
 
 DIALECT_A = """=== 2026-02-17 13:41:08 ===
@@ -122,6 +124,18 @@ def test_a_bad_line_in_a_long_csv_costs_one_line_and_is_numbered(read):
     _, reading = read(CSV + "".join(rows))
     assert [bad.line for bad in reading.ledger.kept] == [72, 82]
     assert [len(trace.util_pct) for trace in reading.items] == [59, 59]
+
+
+def test_blocks_that_begin_in_the_middle_of_a_poll_keep_every_gpu_on_its_clock(read, monkeypatch):
+    rows = list(csv_rows(60))
+    cuts = [rows[:65], rows[65:]]  # the second block begins with GPU 1
+    blocks = ["".join(cut).encode() for cut in cuts]
+    monkeypatch.setattr(source.Source, "blocks", lambda self: iter([CSV.encode() + blocks[0], blocks[1]]))
+    monkeypatch.setattr(nvidia_smi_csv, "_FEWEST_ROWS", 16)
+    _, reading = read(CSV + "".join(rows))
+    assert [len(trace.times_s) for trace in reading.items] == [60, 60]
+    for trace in reading.items:
+        assert {later - earlier for earlier, later in pairwise(trace.times_s)} == {1.0}
 
 
 def test_an_absent_figure_is_nan_and_no_bad_line(read):
