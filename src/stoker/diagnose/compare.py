@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stoker.diagnose.cases import Case
 
-_NOTICEABLE = 1.05
+NOTICEABLE = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Change:
 
     @property
     def is_noticeable(self) -> bool:
-        moved = self.speed_ratio is not None and not 1 / _NOTICEABLE <= self.speed_ratio <= _NOTICEABLE
+        moved = self.speed_ratio is not None and not 1 / NOTICEABLE <= self.speed_ratio <= NOTICEABLE
         return self.class_changed or moved or bool(self.works) or self.before is None or self.after is None
 
 

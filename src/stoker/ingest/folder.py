@@ -77,6 +77,9 @@ def _what_was_there(collection: Collection) -> str:
     missing = [str(root) for root in collection.roots if not root.exists()]
     if missing:
         return f"{', '.join(missing)} does not exist"
+    pipes = [str(root) for root in collection.roots if not root.is_dir() and not root.is_file()]
+    if pipes:
+        return f"{', '.join(pipes)} is not a regular file"
     if collection.unreadable:
         path, why = collection.unreadable[0]
         return f"{len(collection.unreadable)} files cannot be opened, the first is {path} ({why})"
@@ -85,12 +88,13 @@ def _what_was_there(collection: Collection) -> str:
     if not collection.unknown:
         return "no text file at all"
     names = [path.name for path in collection.unknown[:4]] + ["…"] * (len(collection.unknown) > 4)
-    return f"{len(collection.unknown)} files of no known kind: {', '.join(names)}"
+    noun = "file" if len(collection.unknown) == 1 else "files"
+    return f"{len(collection.unknown)} {noun} of no known kind: {', '.join(names)}"
 
 
 def _files_below(root: Path) -> Iterator[Path]:
     if not root.is_dir():
-        if root.exists():
+        if root.is_file():  # never a pipe: it would be waited for, and cannot be read twice
             yield root
         return
     for folder, folders, names in os.walk(root):

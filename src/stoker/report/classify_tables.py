@@ -80,7 +80,7 @@ def _methods(analysis: Analysis) -> Table:
             shown(row.samples_per_s, 0),
         )
         for row in analysis.methods
-        if row.with_util or row.with_memory
+        if (row.with_util or row.with_memory) and len(analysis.cases) > 1
     ]
     columns = ("method", "cases", "mean util %", "mean peak memory MiB", "samples/s")
     return Table("Methods (memory: the fuller GPU)", columns, tuple(rows), frozenset({1, 2, 3, 4}))

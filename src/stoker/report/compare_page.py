@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.diagnose.cases import Case
-from stoker.diagnose.compare import Change
+from stoker.diagnose.classes import CaseClass
+from stoker.diagnose.compare import NOTICEABLE, Change
+from stoker.diagnose.labels import listed
 from stoker.report.figures import counted, shown
 from stoker.report.page import Block, NextCommand, Notes, Page, Sentence, Table
 
 SCHEMA = "stoker.classify.compare/1"
+_SHORT = {
+    CaseClass.VRAM_BOUND: "VRAM",
+    CaseClass.COMPUTE_HEAVY: "compute",
+    CaseClass.BALANCED: "balanced",
+    CaseClass.THROUGHPUT_BOUND: "env",
+    CaseClass.UNCLASSIFIABLE: "no class",
+}
 
 
 def page(changes: Sequence[Change], before: str, after: str) -> Page:
-    moved = [change for change in changes if change.is_noticeable]
     both = [change for change in changes if change.before and change.after]
-    blocks: list[Block] = [
-        Sentence(_sentence(changes)),
-        Table(
-            "What changed",
-            ("case", "before", "after", "samples/s", ""),
-            tuple(_row(change) for change in moved),
-            frozenset({3}),
-        ),
+    moved = tuple(_row(change) for change in both if change.is_noticeable)
+    blocks: list[Block] = [Sentence(_sentence(changes))]
+    if moved:
+        blocks.append(
+            Table("What changed", ("case", "before", "after", "samples/s", ""), moved, frozenset({3}))
+        )
+    blocks += [
+        Notes("On one side only", _one_sided(changes)),
         Notes("What this cannot say", _doubts(both, before, after)),
         NextCommand(f"stoker classify {after}", "for the classes and what to do"),
     ]
@@ -32,15 +40,22 @@ def page(changes: Sequence[Change], before: str, after: str) -> Page:
 def _sentence(changes: Sequence[Change]) -> str:
     counts = [
         (sum(change.class_changed for change in changes), "changed class"),
-        (sum((change.speed_ratio or 1) > 1.05 for change in changes), "got faster"),
-        (sum((change.speed_ratio or 1) < 1 / 1.05 for change in changes), "got slower"),
+        (sum((change.speed_ratio or 1) > NOTICEABLE for change in changes), "got faster"),
+        (sum((change.speed_ratio or 1) < 1 / NOTICEABLE for change in changes), "got slower"),
         (sum(change.works == "stopped working" for change in changes), "stopped working"),
-        (sum(change.works == "works now" for change in changes), "works now"),
+        (sum(change.works == "works now" for change in changes), "came back to work"),
         (sum(change.after is None for change in changes), "only before"),
         (sum(change.before is None for change in changes), "only after"),
     ]
     said = [f"{count} {words}" for count, words in counts if count]
     return f"{counted(len(changes), 'case')}: {', '.join(said) or 'nothing changed by more than 5 %'}."
+
+
+def _one_sided(changes: Sequence[Change]) -> tuple[str, ...]:
+    gone = [change.case for change in changes if change.after is None]
+    new = [change.case for change in changes if change.before is None]
+    sides = (("only before", gone), ("only after", new))
+    return tuple(f"{words}: {listed(names, 8)}" for words, names in sides if names)
 
 
 def _row(change: Change) -> tuple[str, ...]:
@@ -56,7 +71,7 @@ def _side(case: Case | None) -> str:
         return "-"
     if case.chosen.ok is False:
         return case.chosen.row.status if case.chosen.row else "failed"
-    return f"{case.case_class.value} {shown(case.chosen.util_pct, 1)}"
+    return f"{_SHORT[case.case_class]} {shown(case.chosen.util_pct, 1)}"
 
 
 def _doubts(both: Sequence[Change], before: str, after: str) -> tuple[str, ...]:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from stoker.diagnose.analysis import Question, analyse
+from stoker.diagnose.compare import changes
 from stoker.diagnose.targets import Target, TargetName
 from stoker.ingest.folder import collect
-from stoker.report import classify, classify_data, markdown, text
+from stoker.report import classify, classify_data, compare_page, markdown, text
 
 FOLDERS = (
     "mimickit_published",
@@ -77,3 +78,17 @@ def test_hostile_names_are_escaped(tmp_path):
     page = classify.page(analyse(collect([path]).files, Question()), "t")
     assert "\x1b" not in text.plain(page)
     assert "<script>" not in markdown.render(page)
+
+
+def test_comparison_page(tmp_path, golden):
+    head = "case\tmethod\tstatus\tvariant\tnum_envs\tmin_avg_util\tsamples_per_s\telapsed_s\n"
+    sides = {
+        "before": "a\tm\tok\tv\t8\t30\t100\t60\nb\tm\tok\tv\t8\t50\t100\t60\nc\tm\tok\tv\t8\t50\t100\t60\n",
+        "after": "a\tm\tok\tv\t8\t50\t150\t60\nb\tm\toom\tv\t8\t1\t0\t60\nd\tm\tok\tw\t8\t50\t100\t60\n",
+    }
+    for side, rows in sides.items():
+        (tmp_path / side).write_text(head + rows)
+    cases = [analyse(collect([tmp_path / side]).files, Question()).cases for side in sides]
+    shown = text.plain(compare_page.page(changes(*cases), "before", "after"))
+    assert max(map(len, shown.split("\n"))) <= 80
+    golden("classify_compare.txt", shown)
