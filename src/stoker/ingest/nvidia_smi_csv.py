@@ -5,6 +5,8 @@ Regular blocks are read by column; what is not regular is halved until the bad l
 
 from __future__ import annotations
 
+from operator import methodcaller
+
 from stoker.ingest.gpu_columns import GpuColumns, Layout
 from stoker.ingest.nvidia_smi_columns import GPU_COLUMNS, columns_of, is_header
 from stoker.ingest.source import Ledger, Reading, Source, is_absent, number
@@ -12,6 +14,7 @@ from stoker.ingest.trace_builder import Collected, percent, seconds_of
 
 _PIECES = 16
 _FEWEST_ROWS = 64
+_COMMAS = methodcaller("count", b",")
 
 
 def recognise(source: Source) -> bool:
@@ -64,14 +67,27 @@ class _Reader:
             for text in lines:
                 self.line(self.next_line, text.decode("utf-8", "replace"))
                 self.next_line += 1
-        elif self._at_once(lines):
+        elif self._at_once(lines) or self._without_odd_lines(lines):
             self.next_line += len(lines)
         else:
             size = max(_FEWEST_ROWS - 1, len(lines) // _PIECES)
             for start in range(0, len(lines), size):
                 self.block(lines[start : start + size])
 
+    def _without_odd_lines(self, lines: list[bytes]) -> bool:
+        """A driver's complaint between the rows must not cost the columns of the whole block."""
+        commas = self.layout.width - 1
+        odd = [place for place, line in enumerate(lines) if _COMMAS(line) != commas]
+        regular = [line for line in lines if _COMMAS(line) == commas]
+        if not odd or not regular or not self._at_once(regular):
+            return False
+        for place in odd:
+            self.line(self.next_line + place, lines[place].decode("utf-8", "replace"))
+        return True
+
     def _at_once(self, lines: list[bytes]) -> bool:
+        if set(map(_COMMAS, lines)) != {self.layout.width - 1}:
+            return False
         fields = b", ".join(lines).split(b", ")
         return self.columns.keep(fields, len(lines), self.layout, None if self.stamp is None else self._clock)
 
