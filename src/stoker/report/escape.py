@@ -18,6 +18,14 @@ def markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", printable(text)).replace("&", "&amp;")
 
 
+def shorten_middle(text: str, width: int) -> str:
+    """Keep both ends: names in one column often begin alike, or end alike."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return text[: width - 1 - tail] + "…" + (text[-tail:] if tail else "")
+
+
 def shorten(text: str, width: int) -> str:
     """Keep the end of a path or command: it is the part that tells one from another."""
     return text if len(text) <= width else "…" + text[-(width - 1) :]

@@ -17,8 +17,9 @@ def _draw(block: Block) -> str:
     match block:
         case Sentence(text):
             return f"**{escape(text)}**"
-        case Facts(rows):
-            return _grid(("", ""), rows, frozenset())
+        case Facts(rows, heading):
+            head = f"## {escape(heading)}\n\n" if heading else ""
+            return head + _grid(("", ""), rows, frozenset())
         case Bars(heading, rows):
             shares = tuple((row.label, f"{row.pct:.1f} %", row.note) for row in rows)
             return f"## {escape(heading)}\n\n" + _grid(("", "share", ""), shares, frozenset({1}))

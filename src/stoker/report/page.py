@@ -21,6 +21,7 @@ class Facts:
     """Label and value, one per line."""
 
     rows: tuple[tuple[str, str], ...]
+    heading: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from stoker.report.escape import printable
+from stoker.report.escape import printable, shorten_middle
 from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
 
 WIDTH = 80
@@ -47,8 +47,8 @@ def _draw(block: Block) -> list[Text]:
     match block:
         case Sentence(text):
             return [Text(line, style="bold") for line in _wrap(text, 0)]
-        case Facts(rows):
-            return _facts(rows)
+        case Facts(rows, heading):
+            return _heading(heading) + _facts(rows)
         case Bars():
             return _bars(block)
         case Table():
@@ -70,6 +70,10 @@ def _wrap(text: str, indent: int, first: str = "") -> list[str]:
     ) or [""]
 
 
+def _heading(text: str) -> list[Text]:
+    return [Text(line, style="underline") for line in _wrap(text, 0)] if text else []
+
+
 def _facts(rows: tuple[tuple[str, str], ...]) -> list[Text]:
     width = max((len(label) for label, _ in rows), default=0) + 2
     lines = []
@@ -83,7 +87,7 @@ def _facts(rows: tuple[tuple[str, str], ...]) -> list[Text]:
 
 def _bars(block: Bars) -> list[Text]:
     label_width = max((len(row.label) for row in block.rows), default=0) + 2
-    lines = [Text(printable(block.heading), style="underline")]
+    lines = _heading(block.heading)
     for row in block.rows:
         text = Text(f"  {printable(row.label):<{label_width}}")
         text.append(f"{bar(row.pct):<{_BAR_WIDTH}}", style="yellow" if row.waiting else "green")
@@ -105,7 +109,7 @@ def bar(pct: float) -> str:
 def _table(block: Table) -> list[Text]:
     cells = [[printable(cell) for cell in row] for row in block.rows]
     widths = _column_widths([list(block.columns), *cells])
-    lines = [Text(printable(block.heading), style="underline")] if block.heading else []
+    lines = _heading(block.heading)
     if any(block.columns):
         lines.append(Text(_row(list(block.columns), widths, block.right), style="dim"))
     return lines + [Text(_row(row, widths, block.right)) for row in cells]
@@ -122,7 +126,7 @@ def _column_widths(rows: list[list[str]]) -> list[int]:
 def _row(row: list[str], widths: list[int], right: frozenset[int]) -> str:
     cells = []
     for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        fitted = cell if len(cell) <= width else cell[: width - 1] + "…"
+        fitted = shorten_middle(cell, width)
         cells.append(f"{fitted:>{width}}" if index in right else f"{fitted:<{width}}")
     return ("  " + "  ".join(cells)).rstrip()
 
@@ -130,7 +134,7 @@ def _row(row: list[str], widths: list[int], right: frozenset[int]) -> str:
 def _notes(heading: str, notes: tuple[str, ...]) -> list[Text]:
     if not notes:
         return []
-    lines = [Text(printable(heading), style="underline")] if heading else []
+    lines = _heading(heading)
     for note in notes:
         lines += [Text(line) for line in _wrap(note, 4, "  - ")]
     return lines

@@ -1,0 +1,20 @@
+"""Short names for many things: lists that end, and configurations without what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.model.evidence import LoopProfile
+
+
+def label_of(profile: LoopProfile, among: Sequence[LoopProfile]) -> str:
+    """Only the flags in which the profiles differ; all of them where none does."""
+    flags = [set(other.configuration.split()) for other in among]
+    own = [flag for flag in profile.configuration.split() if not all(flag in other for other in flags)]
+    return " ".join(own) or profile.configuration or "loop"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """`a, b, c and 3 more`."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

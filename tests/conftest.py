@@ -1,0 +1,34 @@
+"""What all tests share: the switch that rewrites golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` compares with tests/golden/name, or writes it under --update-golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8"), (
+            f"{name} differs; if it should, run with --update-golden"
+        )
+
+    return compare
+
+
+@pytest.fixture
+def recordings() -> Path:
+    return Path(__file__).parent / "recordings" / "classify"
