@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stoker.inside import wire
 from stoker.model.record import (
+    PHASES,
     Blocking,
     HookFailure,
     Line,
@@ -33,14 +35,14 @@ def read_process(path: Path) -> ProcessRecord | None:
     if collected.header is None:
         return None
     for row in _last_words(path.with_name(f"workers-{collected.header['pid']}.jsonl")):
-        collected.take_worker(row)
+        collected.take(row)
     return collected.record(read_ticks(path, "first"), read_ticks(path, "slow"))
 
 
 def _last_words(path: Path) -> Iterable[Row]:
     """The last row of each worker that ever lived."""
     rows = json_rows(path) if path.exists() else ()
-    return {row["pid"]: row for row in rows if row and row.get("schema") == wire.WORKER_SCHEMA}.values()
+    return {row.get("pid"): row for row in rows if row and row.get("schema") == wire.WORKER_SCHEMA}.values()
 
 
 def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
@@ -50,7 +52,7 @@ def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
     for name in names:
         path = stem.with_name(f"{stem.name}.{name}.tsv")
         if path.exists():
-            rows |= {row[0]: row for row in tsv_rows(path)}
+            rows |= {row[0]: row for row in tsv_rows(path) if len(row) == len(wire.TICK_COLUMNS)}
     return tuple(
         Tick(row[0] / 1e6, row[1] / 1e6, row[2], tuple(us / 1e6 for us in row[3:]))
         for _, row in sorted(rows.items())
@@ -69,12 +71,12 @@ class _Collected:
         self.optimizers: list[str] = []
         self.sequence: list[tuple[int | str, int]] = []
         self.growing: list[tuple[int | str, int]] = []
-        self.loaders: dict[int, Row] = {}
-        self.worker: Row | None = None
+        self.loaders: dict[int, Loader] = {}
+        self.own_fetching: Worker | None = None
         self.workers: list[Worker] = []
         self.places: dict[int, Place] = {}
-        self.lines: list[list[Any]] = []
-        self.syncs: list[list[Any]] = []
+        self.lines: list[tuple[str, str, int, int]] = []
+        self.syncs: list[tuple[str, int, int, float]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
         self.raised: Raised | None = None
@@ -91,7 +93,7 @@ class _Collected:
         except (KeyError, TypeError, ValueError, IndexError):
             self.unreadable += 1
 
-    def take_worker(self, row: Row) -> None:
+    def _sort_worker(self, row: Row) -> None:
         """Workers that fail, fail alike: one of each kind is enough."""
         for hook in row.get("hooks", ()):
             if all(known.name != hook["name"] for known in self.hooks):
@@ -100,9 +102,12 @@ class _Collected:
             self.workers.append(_worker(row))
 
     def _sort(self, row: Row) -> None:
+        if row.get("schema") == wire.WORKER_SCHEMA:
+            self._sort_worker(row)
+            return
         match row.get("k"):
             case wire.HEADER if row["schema"] == wire.SCHEMA:
-                self.header = row
+                self.header = _header(row)
             case wire.SECOND:
                 self.seconds.append(_second(row))
                 self.last_second = row
@@ -114,15 +119,15 @@ class _Collected:
                 self.sequence += [(symbol, count) for symbol, count in row["runs"]]
                 self.growing = [(symbol, count) for symbol, count in [row["growing"]]]
             case wire.LOADER:
-                self.loaders[row["id"]] = row
+                self.loaders[row["id"]] = _loader(row)
             case wire.WORKER:
-                self.worker = row
+                self.own_fetching = _worker({**row, "pid": 0})
             case wire.PLACE:
                 self.places[row["id"]] = Place(_line(row["leaf"]), _line(row["user"]))
             case wire.LINES:
-                self.lines = row["lines"]
+                self.lines = [(_phase(p), str(stage), place, int(n)) for p, stage, place, n in row["lines"]]
             case wire.SYNCS:
-                self.syncs = row["syncs"]
+                self.syncs = [(_phase(p), place, int(n), float(s)) for p, place, n, s in row["syncs"]]
             case wire.RANGES:
                 self.ranges = {name: (n, s) for name, (n, s) in row["ranges"].items()}
             case wire.HOOK:
@@ -138,7 +143,7 @@ class _Collected:
 
     def record(self, ticks: tuple[Tick, ...], slow: tuple[Tick, ...]) -> ProcessRecord:
         header = self.header or {}
-        own = (_worker({**self.worker, "pid": header["pid"]}),) if self.worker else ()
+        own = (replace(self.own_fetching, pid=header["pid"]),) if self.own_fetching else ()
         return ProcessRecord(
             pid=header["pid"],
             ppid=header["ppid"],
@@ -154,9 +159,9 @@ class _Collected:
             ticks=ticks,
             slow_ticks=slow,
             optimizers=tuple(self.optimizers),
-            optimizer_steps=tuple(self.last_second.get("steps", ())),
+            optimizer_steps=tuple(self.last_second.get("steps") or ()),
             sequence=(*self.sequence, *self.growing),
-            loaders=tuple(_loader(row) for row in self.loaders.values()),
+            loaders=tuple(self.loaders.values()),
             workers=(*own, *self.workers),
             sampled=tuple(self._sampled()),
             blocking=tuple(self._blocking()),
@@ -178,8 +183,26 @@ class _Collected:
             yield Blocking(phase, self.places.get(place, Place(None, None)), count, seconds)
 
 
+def _header(row: Row) -> Row:
+    """With all a record needs, or not at all."""
+    for name in ("pid", "ppid", "python", "torch", "argv", "t", "process_start"):
+        row[name]
+    int(row["pid"]), float(row["t"]), float(row["process_start"] or 0), list(row["argv"])
+    return row
+
+
+def _phase(name: object) -> str:
+    if name not in PHASES:
+        raise ValueError(f"unknown phase {name!r}")
+    return str(name)
+
+
 def _sums(row: Row) -> Sums:
-    return Sums(row["t"], tuple(row["s"]), row["ticks"], row["samples"], row["env_steps"], row["backwards"])
+    phase_s = tuple(float(value) for value in row["s"])
+    if len(phase_s) != len(PHASES):
+        raise ValueError("phases of another version")
+    counts = (int(row[name]) for name in ("ticks", "samples", "env_steps", "backwards"))
+    return Sums(float(row["t"]), phase_s, *counts)
 
 
 def _second(row: Row) -> Second:
