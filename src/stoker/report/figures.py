@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 
 def duration(seconds: float) -> str:
     if seconds < 0.001:
@@ -35,3 +37,15 @@ def milliseconds(value: float | None) -> str:
 
 def percent(fraction: float | None) -> str:
     return "not measured" if fraction is None else f"{100 * fraction:.0f} %"
+
+
+def counted(count: float, noun: str) -> str:
+    """`1 run`, `3 runs`, `0.5 updates`."""
+    return f"{count:,.4g} {noun}{'' if count == 1 else 's'}" if count < 1000 else f"{count:,.0f} {noun}s"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from stoker.model.record import PHASES
 from stoker.report.figures import duration, rate
 
 _TAIL_BYTES = 65_536
@@ -17,11 +18,10 @@ def status(folder: Path, elapsed_s: float, limit_s: float | None) -> str:
     if len(best) < 2:
         return "stoker: " + parts[0] + " · no tick yet"
     before, now = best
-    seconds = now["t"] - before["t"]
+    seconds = max(now["t"] - before["t"], 1e-6)
     parts.append(f"{now['ticks']:,} ticks · {rate((now['ticks'] - before['ticks']) / seconds)}/s")
     shares = [(b - a) / seconds for a, b in zip(before["s"], now["s"], strict=True)]
-    names = ("other", "data", "env", "infer", "h2d", "forward", "loss", "backward", "optim", "sync", "save")
-    top = sorted(zip(shares, names, strict=False), reverse=True)[:3]
+    top = sorted(zip(shares, PHASES, strict=True), reverse=True)[:3]
     parts += [f"{name} {100 * share:.0f} %" for share, name in top]
     return "stoker: " + " · ".join(parts)
 
