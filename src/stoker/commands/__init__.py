@@ -30,7 +30,12 @@ class _Parser(argparse.ArgumentParser):
     """argparse, with our errors in place of its own exit."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(message, hint=f"{self.prog} --help")
+        raise UsageError(message, hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        if self.prog == "stoker run" and message.startswith("unrecognized arguments"):
+            return "the command stands after two dashes: stoker run -- python train.py …"
+        return f"{self.prog} --help"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

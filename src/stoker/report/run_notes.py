@@ -16,6 +16,7 @@ from stoker.report.page import NextCommand
 FEW_SAMPLES = 40
 SHORT_S = 20.0
 RAISED_SHOWN = 3
+MISSING_SHOWN = 3
 LONGER = "60s"
 COMMAND_MAX = 74
 """A longer one would not fit a line, and half a command is of no use."""
@@ -68,7 +69,10 @@ def _host_notes(run: Run) -> list[str]:
     found = [
         f"pid {one.pid}: Python with {one.flags} cannot be seen from inside" for one in run.host.isolated
     ]
-    found += [f"host: {field.name} not measured: {field.reason}" for field in run.host.missing[:3]]
+    missing = run.host.missing
+    found += [f"host: {field.name} not measured: {field.reason}" for field in missing[:MISSING_SHOWN]]
+    if len(missing) > MISSING_SHOWN:
+        found.append(f"host: {len(missing) - MISSING_SHOWN} more fields not measured, see outside/host.jsonl")
     if not run.host.readings:
         return [*found, "the host watcher recorded nothing"]
     lost = max(reading.lost_rows or 0 for reading in run.host.readings)

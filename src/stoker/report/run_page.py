@@ -54,7 +54,7 @@ def build(summary: Summary) -> Page:
 def short_command(info: RunInfo) -> list[str]:
     """Programs and scripts by their names: what follows them tells one run from another."""
     return [
-        os.path.basename(word) if index == 0 or word.endswith((".py", ".sh")) else word
+        os.path.basename(word) if index <= 1 or word.endswith((".py", ".sh")) else word
         for index, word in enumerate(info.command)
     ]
 
