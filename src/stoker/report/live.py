@@ -35,8 +35,9 @@ def _ticks(rows: list[dict]) -> int:  # type: ignore[type-arg]
 def _last_rows(path: Path) -> list[dict]:  # type: ignore[type-arg]
     try:
         with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines = handle.read().split(b"\n")
+            skipped = max(0, path.stat().st_size - _TAIL_BYTES)
+            handle.seek(skipped)
+            lines = handle.read().split(b"\n")[1 if skipped else 0 :]  # the first one may be cut
         rows = [json.loads(line) for line in lines if line.endswith(b'"k":"second"}')]
     except (OSError, ValueError):
         return []
