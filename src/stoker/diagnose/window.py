@@ -10,12 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
 from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick
 
 BATCH = 5
 MIN_TICKS = 40
+WARMUP_MIN = 0.05
+SHORT_S = 10.0
 DRIFT_MIN_S = 10.0
 DRIFT_RATIO = 1.25
 OUTLIER = 5.0
@@ -85,7 +87,13 @@ def training_window(record: ProcessRecord) -> Window:
     content = _total(steady)
     if content.t_s < whole.t_s / 3 or content.ticks < 2:
         return Window(whole, 0.0, f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s")
-    return Window(content, whole.t_s - content.t_s, drift(steady, rows))
+    return Window(content, whole.t_s - content.t_s, _short(content) or drift(steady, rows))
+
+
+def _short(content: Sums) -> str:
+    if content.t_s >= SHORT_S and content.ticks >= MIN_TICKS:
+        return ""
+    return f"short: {content.ticks:,} ticks in {content.t_s:.1f} s; a longer run gives firmer figures"
 
 
 def _without_ticks(cut: list[Span]) -> Window:
@@ -107,10 +115,18 @@ def warmup_ticks(durations_s: Sequence[float]) -> int:
         sum(min(value, limit) for value in durations_s[i : i + BATCH]) / BATCH
         for i in range(0, len(durations_s) - BATCH + 1, BATCH)
     ]
-    return _mser(batches) * BATCH
+    cut = _mser(batches)
+    return cut * BATCH if cut and _differs(batches[:cut], batches[cut:]) else 0
+
+
+def _differs(lead: list[float], rest: list[float]) -> bool:
+    """In even noise the minimum may lie anywhere: a lead as fast as the rest is no warm-up."""
+    return abs(fmean(lead) - fmean(rest)) > WARMUP_MIN * fmean(rest)
 
 
 def _mser(values: list[float]) -> int:
+    centre = median(values)  # small numbers keep rounding out of the variance
+    values = [value - centre for value in values]
     count = total = squares = 0.0
     best, best_index = float("inf"), 0
     for index in range(len(values) - 1, -1, -1):

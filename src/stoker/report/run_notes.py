@@ -84,7 +84,9 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
     if main.window.remark:
         found.append(main.window.remark)
     samples = sum(sample.count for sample in main.record.sampled if sample.stage == "train")
-    if samples < FEW_SAMPLES:
+    if not samples:
+        found.append("the training was never looked at: there are no source lines")
+    elif samples < FEW_SAMPLES:
         found.append(f"source lines rest on only {counted(samples, 'look')}; a longer run gives better ones")
     if not main.record.ended and summary.run.info.ended_s is not None:
         found.append("the training process was ended from outside: its last second may be missing")
@@ -109,6 +111,9 @@ def next_command(summary: Summary) -> NextCommand:
     info, main = summary.run.info, summary.main
     if info.attached_pid:
         return NextCommand("stoker run -- python train.py", "started so, the inside is seen too")
+    if main is None and summary.run.host.isolated:
+        flags = summary.run.host.isolated[0].flags
+        return NextCommand("stoker run -- python train.py", f"without {flags} the inside is seen")
     if main is None and info.failure is None:
         return NextCommand("stoker doctor", "what can be measured here")
     again = f"stoker run --for {LONGER} -- {shlex.join(info.command)}"

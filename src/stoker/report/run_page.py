@@ -157,7 +157,9 @@ def _bars(main: Trainer) -> list[Bar]:
             continue
         note = _PHASE_NOTES.get(name, "")
         if name == "infer" and main.acting_pct > 0.5 * pct:
-            note = "acting: the model before an env step"
+            note = "acting: model before an env step"
+        if name == "data" and main.loaders and not main.loaders[0].workers:
+            note = "loaded by the training thread"
         rows.append(Bar(name, pct, note, waiting=name not in COMPUTE))
     return rows
 
@@ -183,7 +185,7 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
         parts.append(f"{percent(view.cpu_frac)} of it on the CPU" if view.cpu_frac is not None else "")
         parts.append(f"collate {milliseconds(view.collate_ms)} a batch")
     rows = [("loader", " · ".join(part for part in parts if part))]
-    if view.supply_per_s is not None and (demand := demand_per_s(main.window.content)):
+    if view.workers and view.supply_per_s is not None and (demand := demand_per_s(main.window.content)):
         rows.append(
             (
                 "supply",
@@ -191,7 +193,7 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
                 f"{rate(view.supply_per_s)}",
             )
         )
-    if loader.empty_frac is not None and loader.depth_mean is not None:
+    if view.workers and loader.empty_frac is not None and loader.depth_mean is not None:
         rows.append(
             (
                 "queue",
