@@ -39,7 +39,7 @@ def find_iteration(sequence: Sequence[Run]) -> Iteration | None:
         return single
     for exact in (True, False):
         for period in range(2, min(PERIOD_MAX, len(runs) // 2) + 1):
-            cover = _cover(runs, period, total, exact)
+            cover = _cover(runs, period, exact)
             if cover >= COVER_MIN:
                 return _mean_cycle(runs, period, exact, cover)
     return None
@@ -67,15 +67,19 @@ def _single(runs: list[Run], total: int) -> Iteration | None:
     return Iteration(steps, 1.0 if event == "e" else 0.0, True, most / total)
 
 
-def _cover(runs: list[Run], period: int, total: int, exact: bool) -> float:
-    """Share of events in runs that equal the run one period before (the first period counts as it stands)."""
-    matched = sum(count for _, count in runs[:period])
-    for index in range(period, len(runs)):
-        event, count = runs[index]
-        before, count_before = runs[index - period]
-        if event == before and (not exact or count == count_before):
-            matched += count
-    return matched / total
+def _cover(runs: list[Run], period: int, exact: bool) -> float:
+    """Share of events in runs that equal the run one period before (the first period counts as it stands).
+    Of env steps and of updates, the smaller share: thousands of the one must not hide how the other varies."""
+    matched, total = {True: 0, False: 0}, {True: 0, False: 0}
+    last = len(runs) - 1
+    for index, (event, count) in enumerate(runs):
+        is_env = event == "e"
+        total[is_env] += count
+        before, count_before = runs[index - period] if index >= period else (event, count)
+        grows = index == last and count < count_before
+        if event == before and (not exact or count == count_before or grows):
+            matched[is_env] += count
+    return min(matched[kind] / total[kind] for kind in total if total[kind])
 
 
 def _mean_cycle(runs: list[Run], period: int, exact: bool, cover: float) -> Iteration:
