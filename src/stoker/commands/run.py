@@ -25,6 +25,7 @@ from stoker.launch.child import Child, Exit, become_subreaper, start
 from stoker.launch.watcher import Watcher, start_watcher
 from stoker.model.run import Run, RunInfo
 from stoker.report import live
+from stoker.report.figures import size
 from stoker.store import folder as folders
 from stoker.store.reading import load
 
@@ -174,10 +175,15 @@ def _ended(info: RunInfo, exit: Exit, notes: list[str]) -> RunInfo:
     )
 
 
+def _crowded() -> list[str]:
+    total = folders.crowded_bytes()
+    return [f"recorded runs take {size(total)} here; stoker runs --prune makes room"] if total else []
+
+
 def _recorded(folder: Path, info: RunInfo, verdict: failure.Failure) -> Run:
     """The run as it was, its end written down; the page is shown even where that could not be done."""
     loaded = load(folder)
-    info = replace(info, failure=combine(verdict, loaded.processes))
+    info = replace(info, failure=combine(verdict, loaded.processes), notes=(*info.notes, *_crowded()))
     try:
         folders.write_info(folder, info)
     except StokerError as error:

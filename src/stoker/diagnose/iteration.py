@@ -69,7 +69,7 @@ def _single(runs: list[Run], total: int) -> Iteration | None:
 
 def _cover(runs: list[Run], period: int, exact: bool) -> float:
     """Share of events in runs that equal the run one period before (the first period counts as it stands).
-    Of env steps and of updates, the smaller share: thousands of the one must not hide how the other varies."""
+    Of env steps and of updates, the smaller share: thousands of one must not hide how the other varies."""
     matched, total = {True: 0, False: 0}, {True: 0, False: 0}
     last = len(runs) - 1
     for index, (event, count) in enumerate(runs):

@@ -16,8 +16,3 @@ def printable(text: str) -> str:
 
 def markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", printable(text)).replace("&", "&amp;")
-
-
-def shorten(text: str, width: int) -> str:
-    """Keep the end of a path or command: it is the part that tells one from another."""
-    return text if len(text) <= width else "…" + text[-(width - 1) :]

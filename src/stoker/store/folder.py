@@ -19,6 +19,7 @@ from stoker.model.run import RunFailure, RunInfo
 SCHEMA = "stoker.run/1"
 HOME = ".stoker"
 SHOWN = 5
+CROWDED_BYTES = 2_000_000_000
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -57,10 +58,10 @@ def _keep_out_of_git(root: Path) -> None:
 
 def script_name(command: Sequence[str]) -> str:
     """The script's own name, for a folder people recognise."""
-    scripts = [part for part in command if part.endswith((".py", ".sh"))]
+    scripts = [Path(part).stem for part in command if part.endswith((".py", ".sh"))]
     modules = [command[i + 1] for i, part in enumerate(command[:-1]) if part == "-m"]
-    chosen = (scripts or modules or list(command[:1]) or ["run"])[0]
-    return _NAME.sub("_", Path(chosen).stem)[:40].strip("._-") or "run"
+    chosen = (scripts or modules or [Path(part).name for part in command[:1]] or ["run"])[0]
+    return _NAME.sub("_", chosen)[:40].strip("._-") or "run"
 
 
 def write_info(folder: Path, info: RunInfo) -> None:
@@ -159,6 +160,12 @@ def _no_single(name: str, matching: list[Path], runs: list[Path]) -> RunNotFound
     problem = f"{len(matching)} runs match" if matching else "no run matches"
     hint = "more of its name, or: stoker runs" if matching else "stoker runs"
     return RunNotFound(f"{problem} {name!r}", seen=f"there are: {shown}{more}", hint=hint)
+
+
+def crowded_bytes(base: Path | None = None) -> int | None:
+    """The size of all runs together where it is time to prune. Stoker removes nothing by itself."""
+    total = size_bytes(home(base) / "runs")
+    return total if total > CROWDED_BYTES else None
 
 
 def size_bytes(folder: Path) -> int:

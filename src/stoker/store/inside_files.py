@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stoker.inside import wire
 from stoker.model.record import (
@@ -25,6 +26,8 @@ from stoker.model.record import (
     Worker,
 )
 from stoker.store.rows import Row, json_rows, tsv_rows
+
+_T = TypeVar("_T")
 
 
 def read_process(path: Path) -> ProcessRecord | None:
@@ -64,9 +67,11 @@ class _Collected:
 
     def __init__(self) -> None:
         self.header: Row | None = None
-        self.rank: Row = {}
+        self.rank: int | None = None
+        self.world: int | None = None
         self.seconds: list[Second] = []
-        self.last_second: Row = {}
+        self.steps: tuple[int, ...] = ()
+        self.batch_rows: int | None = None
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
         self.sequence: list[tuple[int | str, int]] = []
@@ -90,14 +95,15 @@ class _Collected:
             return
         try:
             self._sort(row)
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
             self.unreadable += 1
 
     def _sort_worker(self, row: Row) -> None:
         """Workers that fail, fail alike: one of each kind is enough."""
         for hook in row.get("hooks", ()):
-            if all(known.name != hook["name"] for known in self.hooks):
-                self.hooks.append(HookFailure(hook["name"], hook["error"], f"{hook['when']}, in a worker"))
+            name, error = str(hook["name"]), str(hook["error"])
+            if all(known.name != name for known in self.hooks):
+                self.hooks.append(HookFailure(name, error, f"{hook['when']}, in a worker"))
         if "batches" in row:
             self.workers.append(_worker(row))
 
@@ -110,34 +116,36 @@ class _Collected:
                 self.header = _header(row)
             case wire.SECOND:
                 self.seconds.append(_second(row))
-                self.last_second = row
+                self.steps = tuple(int(count) for count in row.get("steps") or ())
+                self.batch_rows = _maybe(int, row.get("batch_rows"))
             case wire.MARK:
-                self.marks.append(Mark(row["stage"], _sums(row)))
+                self.marks.append(Mark(str(row["stage"]), _sums(row)))
             case wire.OPTIMIZER:
-                self.optimizers.append(row["name"])
+                self.optimizers.append(str(row["name"]))
             case wire.SEQUENCE:
-                self.sequence += [(symbol, count) for symbol, count in row["runs"]]
-                self.growing = [(symbol, count) for symbol, count in [row["growing"]]]
+                runs, growing = [_events(run) for run in row["runs"]], _events(row["growing"])
+                self.sequence += runs
+                self.growing = [growing]
             case wire.LOADER:
-                self.loaders[row["id"]] = _loader(row)
+                self.loaders[int(row["id"])] = _loader(row)
             case wire.WORKER:
                 self.own_fetching = _worker({**row, "pid": 0})
             case wire.PLACE:
-                self.places[row["id"]] = Place(_line(row["leaf"]), _line(row["user"]))
+                self.places[int(row["id"])] = Place(_line(row["leaf"]), _line(row["user"]))
             case wire.LINES:
-                self.lines = [(_phase(p), str(stage), place, int(n)) for p, stage, place, n in row["lines"]]
+                self.lines = [(_phase(p), str(stage), int(at), int(n)) for p, stage, at, n in row["lines"]]
             case wire.SYNCS:
-                self.syncs = [(_phase(p), place, int(n), float(s)) for p, place, n, s in row["syncs"]]
+                self.syncs = [(_phase(p), int(at), int(n), float(s)) for p, at, n, s in row["syncs"]]
             case wire.RANGES:
-                self.ranges = {name: (n, s) for name, (n, s) in row["ranges"].items()}
+                self.ranges = {name: (int(n), float(s)) for name, (n, s) in row["ranges"].items()}
             case wire.HOOK:
-                self.hooks.append(HookFailure(row["name"], row["error"], row["when"]))
+                self.hooks.append(HookFailure(str(row["name"]), str(row["error"]), str(row["when"])))
             case wire.FAILURE:
-                self.raised = Raised(row["type"], row["message"], row["class"], row["file"], row["line"])
+                self.raised = _raised(row)
             case wire.RANK:
-                self.rank = row
+                self.rank, self.world = _maybe(int, row["rank"]), _maybe(int, row["world"])
             case wire.LOST:
-                self.lost += row["rows"]
+                self.lost += int(row["rows"])
             case wire.END:
                 self.ended = True
 
@@ -152,14 +160,14 @@ class _Collected:
             argv=tuple(header["argv"]),
             began_s=header["t"],
             process_start_s=header["process_start"],
-            rank=self.rank.get("rank"),
-            world=self.rank.get("world"),
+            rank=self.rank,
+            world=self.world,
             seconds=tuple(self.seconds),
             marks=tuple(self.marks),
             ticks=ticks,
             slow_ticks=slow,
             optimizers=tuple(self.optimizers),
-            optimizer_steps=tuple(self.last_second.get("steps") or ()),
+            optimizer_steps=self.steps,
             sequence=(*self.sequence, *self.growing),
             loaders=tuple(self.loaders.values()),
             workers=(*own, *self.workers),
@@ -171,7 +179,7 @@ class _Collected:
             ended=self.ended,
             lost_rows=self.lost,
             unreadable_rows=self.unreadable,
-            batch_rows=self.last_second.get("batch_rows"),
+            batch_rows=self.batch_rows,
         )
 
     def _sampled(self) -> Iterable[Sampled]:
@@ -185,10 +193,29 @@ class _Collected:
 
 def _header(row: Row) -> Row:
     """With all a record needs, or not at all."""
-    for name in ("pid", "ppid", "python", "torch", "argv", "t", "process_start"):
-        row[name]
-    int(row["pid"]), float(row["t"]), float(row["process_start"] or 0), list(row["argv"])
-    return row
+    return {
+        "pid": int(row["pid"]),
+        "ppid": int(row["ppid"]),
+        "python": str(row["python"]),
+        "torch": _maybe(str, row["torch"]),
+        "argv": [str(word) for word in row["argv"]],
+        "t": float(row["t"]),
+        "process_start": _maybe(float, row["process_start"]),
+    }
+
+
+def _maybe(kind: Callable[[Any], _T], value: object) -> _T | None:
+    return None if value is None else kind(value)
+
+
+def _events(run: tuple[int | str, int]) -> tuple[int | str, int]:
+    event, count = run
+    return (event if event == "e" else int(event), int(count))
+
+
+def _raised(row: Row) -> Raised:
+    file, line = _maybe(str, row["file"]), _maybe(int, row["line"])
+    return Raised(str(row["type"]), str(row["message"]), str(row["class"]), file, line)
 
 
 def _phase(name: object) -> str:
@@ -199,15 +226,21 @@ def _phase(name: object) -> str:
 
 def _sums(row: Row) -> Sums:
     phase_s = tuple(float(value) for value in row["s"])
-    if len(phase_s) != len(PHASES):
-        raise ValueError("phases of another version")
+    t_s = float(row["t"])
+    if len(phase_s) != len(PHASES) or not all(map(isfinite, (t_s, *phase_s))):
+        raise ValueError("phases of another version, or no numbers")
     counts = (int(row[name]) for name in ("ticks", "samples", "env_steps", "backwards"))
-    return Sums(float(row["t"]), phase_s, *counts)
+    return Sums(t_s, phase_s, *counts)
 
 
 def _second(row: Row) -> Second:
     return Second(
-        _sums(row), row["stage"], row["acting_s"], row["tick_max_s"], row["env_calls"], row["pulse_s"]
+        _sums(row),
+        str(row["stage"]),
+        float(row["acting_s"]),
+        _maybe(float, row["tick_max_s"]),
+        int(row["env_calls"]),
+        float(row["pulse_s"]),
     )
 
 
@@ -216,36 +249,36 @@ def _line(value: list[Any] | None) -> Line | None:
 
 
 def _loader(row: Row) -> Loader:
-    seen = row["depth_seen"]
+    seen = int(row["depth_seen"])
     return Loader(
-        id=row["id"],
-        num_workers=row["num_workers"],
-        batch_size=row["batch_size"],
-        prefetch_factor=row["prefetch_factor"],
-        persistent_workers=row["persistent_workers"],
-        pin_memory=row["pin_memory"],
-        length=row["length"],
-        dataset=row["dataset"],
-        epochs=row["epochs"],
-        batches=row["batches"],
-        wait_s=row["wait_s"],
-        wait_max_s=row["wait_max_s"],
-        open_s=row["open_s"],
-        depth_mean=row["depth_sum"] / seen if seen else None,
-        empty_frac=row["empty"] / seen if seen else None,
+        id=int(row["id"]),
+        num_workers=int(row["num_workers"]),
+        batch_size=_maybe(int, row["batch_size"]),
+        prefetch_factor=_maybe(int, row["prefetch_factor"]),
+        persistent_workers=bool(row["persistent_workers"]),
+        pin_memory=bool(row["pin_memory"]),
+        length=_maybe(int, row["length"]),
+        dataset=str(row["dataset"]),
+        epochs=int(row["epochs"]),
+        batches=int(row["batches"]),
+        wait_s=float(row["wait_s"]),
+        wait_max_s=float(row["wait_max_s"]),
+        open_s=float(row["open_s"]),
+        depth_mean=float(row["depth_sum"]) / seen if seen else None,
+        empty_frac=float(row["empty"]) / seen if seen else None,
     )
 
 
 def _worker(row: Row) -> Worker:
     return Worker(
-        pid=row["pid"],
-        number=row["worker"],
-        batches=row["batches"],
-        samples=row["samples"],
-        wall_s=row["wall_s"],
-        cpu_s=row["cpu_s"],
-        collate_s=row["collate_s"],
-        sample_max_s=row["sample_max_s"],
-        alive_s=row["alive_s"],
-        lines=tuple((_line(leaf), _line(user), n) for leaf, user, n in row.get("lines", ())),
+        pid=int(row["pid"]),
+        number=_maybe(int, row["worker"]),
+        batches=int(row["batches"]),
+        samples=int(row["samples"]),
+        wall_s=float(row["wall_s"]),
+        cpu_s=float(row["cpu_s"]),
+        collate_s=float(row["collate_s"]),
+        sample_max_s=float(row["sample_max_s"]),
+        alive_s=float(row["alive_s"]),
+        lines=tuple((_line(leaf), _line(user), int(n)) for leaf, user, n in row.get("lines", ())),
     )
