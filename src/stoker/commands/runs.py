@@ -11,7 +11,7 @@ import time
 from stoker.errors import FolderError, UsageError
 from stoker.launch.liveness import is_alive
 from stoker.model.run import short_id
-from stoker.report import text
+from stoker.report import markdown, text
 from stoker.report.figures import counted, duration, signal_name, size
 from stoker.report.page import NextCommand, Notes, Page, Table
 from stoker.report.run_page import short_command
@@ -22,7 +22,9 @@ SCHEMA = "stoker.runs/1"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="for programs")
+    form.add_argument("--md", action="store_true", help="the list as Markdown")
     parser.add_argument(
         "--prune",
         nargs="?",
@@ -48,7 +50,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"schema": SCHEMA, "runs": [_entry(item) for item in listed]}, indent=1))
         return 0
-    text.show(_page(listed), sys.stdout)
+    if args.md:
+        print(markdown.render(_page(listed)), end="")
+    else:
+        text.show(_page(listed), sys.stdout)
     return 0
 
 

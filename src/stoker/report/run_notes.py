@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from stoker.diagnose.failure import place
 from stoker.diagnose.summary import Summary, Trainer
-from stoker.model.record import ProcessRecord
+from stoker.model.record import HookFailure, ProcessRecord
 from stoker.model.run import Run, short_id
 from stoker.report.figures import counted, duration
 from stoker.report.page import NextCommand
@@ -30,7 +30,7 @@ def notes(summary: Summary) -> list[str]:
     found += [f"cannot be read: {text}" for text in run.unreadable]
     if main is not None:
         found += _trainer_notes(main, summary)
-    return found + _host_notes(run)
+    return list(dict.fromkeys(found + _host_notes(run)))  # several processes may say the same
 
 
 def _raised(run: Run) -> list[str]:
@@ -53,9 +53,7 @@ def _raised(run: Run) -> list[str]:
 
 
 def _process_notes(process: ProcessRecord) -> list[str]:
-    found = [
-        f"hook {hook.name!r} was switched off at {hook.when}: {hook.error}" for hook in process.hook_failures
-    ]
+    found = [_hook_note(hook) for hook in process.hook_failures]
     if process.lost_rows:
         found.append(
             f"pid {process.pid}: {counted(process.lost_rows, 'row')} could not be written (disk full?)"
@@ -63,6 +61,12 @@ def _process_notes(process: ProcessRecord) -> list[str]:
     if process.unreadable_rows:
         found.append(f"pid {process.pid}: {counted(process.unreadable_rows, 'row')} cannot be read")
     return found
+
+
+def _hook_note(hook: HookFailure) -> str:
+    if hook.when == "the end":  # a name given with --env or --eval that never came up
+        return hook.error
+    return f"hook {hook.name!r} was switched off at {hook.when}: {hook.error}"
 
 
 def _host_notes(run: Run) -> list[str]:

@@ -106,6 +106,13 @@ def test_killed_by_a_signal(bench: Bench) -> None:
     assert (bench.run_json()["exit_code"], bench.run_json()["exit_signal"]) == (None, signal.SIGSEGV)
 
 
+def test_a_name_that_never_comes_up(bench: Bench, stubs: Path) -> None:
+    words = ["--env", "no_such_module:Sim.step", "--", "python", stubs / "stub_training.py", "20"]
+    done = bench.stoker("run", *words)
+    assert done.code == 0
+    assert "nothing called no_such_module:Sim.step was seen here" in " ".join(done.page.split())
+
+
 def test_ends_at_once_and_has_no_torch(bench: Bench) -> None:
     done = bench.stoker("run", "--", "true")
     assert (done.code, done.out) == (0, b"")

@@ -71,6 +71,7 @@ def test_unreadable_runs_are_listed(three: Bench) -> None:
     entries = three.stoker("runs", "--json").json["runs"]
     assert [entry["readable"] for entry in entries].count(False) == 2
     assert all(entry["size_bytes"] > 0 for entry in entries)
+    assert three.stoker("runs", "--md").out.startswith(b"# 3 runs\n")
     done = three.stoker("why", str(first))
     assert (done.code, done.out) == (2, b"")
     assert "is not a run that can be read" in done.page
