@@ -89,7 +89,7 @@ def _model(main: Trainer, *, first: bool = True) -> str:
 def _wait(summary: Summary, main: Trainer, phase: str) -> str:
     what = _WAITS[phase]
     if phase == "data":
-        return what + _data_detail(main)
+        return _data(main)
     if phase == "env" and main.throughput.env_steps_per_s:
         return f"{what} ({main.throughput.env_steps_per_s:.3g} env steps/s)"
     lines = [line for line in main.lines if line.phase == phase and line.place.leaf]
@@ -99,15 +99,17 @@ def _wait(summary: Summary, main: Trainer, phase: str) -> str:
     return what
 
 
-def _data_detail(main: Trainer) -> str:
+def _data(main: Trainer) -> str:
+    what = _WAITS["data"]
     if not main.loaders:
-        return ""
+        return what
     view, demand = main.loaders[0], demand_per_s(main.window.content)
     if view.workers == 0:
-        return ": the training thread loads it itself (num_workers=0)"
+        return "loading data in the training thread itself (num_workers=0)"
     if view.supply_per_s and demand and view.supply_per_s < demand:
         workers = f"{view.workers} worker" + ("s" if view.workers > 1 else "")
         return (
-            f": {workers} can deliver {view.supply_per_s:.3g} batches/s, the training could take {demand:.3g}"
+            f"{what}: {workers} can deliver {view.supply_per_s:.3g} batches/s, "
+            f"the training could take {demand:.3g}"
         )
-    return ""
+    return what
