@@ -49,8 +49,8 @@ def attach(args: argparse.Namespace) -> int:
             how = "the job ended"
     except KeyboardInterrupt:
         sys.stderr.write("\n")
-    problem = watcher.failure
     watcher.stop()
+    problem = watcher.failure
     ended = replace(info, ended_s=time.perf_counter(), ended_by=how, notes=(problem,) if problem else ())
     show_after(lambda: _recorded(folder, ended), args)
     return 0

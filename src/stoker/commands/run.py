@@ -142,9 +142,8 @@ def _watcher(folder: Path, run_id: str, child: Child) -> tuple[Watcher | None, l
 def _stopped(watcher: Watcher | None) -> list[str]:
     if watcher is None:
         return []
-    problem = watcher.failure
     watcher.stop()
-    return [problem] if problem else []
+    return [watcher.failure] if watcher.failure else []
 
 
 def _beat(args: argparse.Namespace, folder: Path, child: Child) -> Callable[[], None] | None:
