@@ -216,21 +216,32 @@ def test_proc_cannot_be_read(bench: Bench, stubs: Path) -> None:
 
 
 FILLS_THE_DISK = """
-import os, sys, time, torch
+import glob, os, sys, time, torch
+
+
+def recorded():
+    files = glob.glob(os.environ["STOKER_FOLDER"] + "/inside/*-0.jsonl")
+    return any('"second"' in open(name).read() for name in files)
+
+
+def fill():
+    with open(os.environ["STOKER_HOME"] + "/filler", "wb", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(b"x" * 512)
+        except OSError:
+            pass
+
+
 model, optimizer = torch.nn.Linear(), torch.optim.SGD()
-began, full, ticks = time.monotonic(), False, 0
-while time.monotonic() - began < 4:
+end, ticks = None, 0
+while end is None or time.monotonic() < end:
     torch.autograd.backward(model([1]))
     optimizer.step()
     ticks += 1
-    if not full and time.monotonic() - began > 1.5:
-        full = True
-        with open(os.environ["STOKER_HOME"] + "/filler", "wb", buffering=0) as filler:
-            try:
-                while True:
-                    filler.write(b"x" * 512)
-            except OSError:
-                pass
+    if end is None and ticks % 20 == 0 and recorded():
+        fill()
+        end = time.monotonic() + 2.5
     time.sleep(0.001)
 print(ticks)
 sys.exit(7)

@@ -24,7 +24,8 @@ from stoker.store.reading import load
 
 KILLS = 50
 AT_ONCE = 5
-LATEST_S = 2.5  # two writes of the inside lie before it, if the machine is not busy
+LATEST_S = 1.1  # a little longer than it takes from one write of the inside to the next
+MOMENTS = ("start", "first tick", "first row")
 Bench = Any
 Until = Callable[[Callable[[], Any], str], Any]
 
@@ -33,13 +34,14 @@ Until = Callable[[Callable[[], Any], str], Any]
 class Blow:
     number: int
     victim: str
+    after: str
     delay_s: float
 
 
 def plan() -> list[Blow]:
     chance = random.Random(20260101)
     victims = ("training", "watcher", "stoker")
-    return [Blow(i, victims[i % 3], chance.uniform(0.0, LATEST_S)) for i in range(KILLS)]
+    return [Blow(i, victims[i % 3], MOMENTS[i // 3 % 3], chance.uniform(0.0, LATEST_S)) for i in range(KILLS)]
 
 
 class Struck:
@@ -54,7 +56,7 @@ class Struck:
         self.process = bench.start_with(environment, "run", "--quiet", "--", *words)
 
     def run(self) -> None:
-        time.sleep(self.blow.delay_s)
+        self._wait_for_the_moment()
         if self.blow.victim == "stoker":
             self.process.kill()
             self.process.wait()
@@ -68,6 +70,16 @@ class Struck:
                 self.stop.touch()
             self.process.communicate(timeout=60)
         self.stop.touch()
+
+    def _wait_for_the_moment(self) -> None:
+        if self.blow.after == "first tick":
+            self.until(self.ticks, "the first tick")
+        if self.blow.after == "first row":
+            self.until(self._has_row, "the first row")
+        time.sleep(self.blow.delay_s)
+
+    def _has_row(self) -> bool:
+        return any(b'"second"' in path.read_bytes() for path in self.home.glob("runs/*/inside/*-0.jsonl"))
 
     def _kill_child_of_stoker(self) -> None:
         watcher = self.blow.victim == "watcher"
