@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from stoker.diagnose.summary import Summary, summarise
+from stoker.errors import StokerError
 from stoker.model.run import Run
 from stoker.report import markdown, run_json, run_page, text
 from stoker.report.escape import printable
@@ -42,4 +43,5 @@ def show_after(finished: Callable[[], Run], args: argparse.Namespace) -> None:
     except BrokenPipeError:  # nobody reads: say nothing, also at the interpreter's end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     except Exception as error:
-        sys.stderr.write(printable(f"stoker: the page of this run cannot be shown: {error!r}") + "\n")
+        reason = f"{error.message} ({error.seen})" if isinstance(error, StokerError) else repr(error)
+        sys.stderr.write(printable(f"stoker: the page of this run cannot be shown: {reason}") + "\n")

@@ -26,7 +26,14 @@ _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 def home(base: Path | None = None) -> Path:
     """`.stoker` in the current directory, unless STOKER_HOME says otherwise."""
     chosen = os.environ.get("STOKER_HOME")
-    return Path(chosen) if chosen else (base or Path.cwd()) / HOME
+    return Path(chosen) if chosen else (base or _here()) / HOME
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise FolderError("the current folder is gone", seen=str(error), hint="cd to another one") from error
 
 
 def create(command: Sequence[str], base: Path | None = None) -> Path:
