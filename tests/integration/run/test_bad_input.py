@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,15 @@ def test_a_folder_that_cannot_be_made(bench: Bench) -> None:
     assert not (bench.folder / "started").exists()
 
 
+def test_the_current_folder_is_gone(bench: Bench) -> None:
+    gone = ("sh", "-ec", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh")
+    for words in (["run", "--", "true"], ["why"], ["runs"]):
+        done = bench.stoker(*words, wrapper=gone)
+        assert (done.code, done.out) == (2, b"")
+        assert "error: the current folder is gone" in done.page
+        assert "Traceback" not in done.page
+
+
 def test_nobody_reads_the_page(bench: Bench) -> None:
     """The exit code is the command's all the same."""
     reader, writer = os.pipe()
@@ -182,6 +192,22 @@ def test_nobody_reads_the_page(bench: Bench) -> None:
     )
     os.close(writer)
     assert process.returncode == 9
+
+
+def test_the_folder_vanishes_in_the_middle(bench: Bench) -> None:
+    bench.script("import os, shutil, sys, torch\nshutil.rmtree(os.environ['STOKER_FOLDER'])\nsys.exit(5)\n")
+    done = bench.stoker("run", "--", "python", "train.py")
+    assert (done.code, done.out) == (5, b"")
+    assert "the page of this run cannot be shown" in done.page
+    assert "Traceback" not in done.page
+
+
+def test_a_page_that_fails_does_not_change_the_exit_code(bench: Bench) -> None:
+    broken = "import sys, stoker.commands.output as o; o.summarise = None; import stoker.commands as c; "
+    argv = [sys.executable, "-c", broken + "sys.exit(c.main(['run', '--', 'sh', '-c', 'exit 6']))"]
+    done = subprocess.run(argv, cwd=bench.folder, env=bench.environment(), capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (6, b"")
+    assert done.stderr.startswith(b"\nstoker: the page of this run cannot be shown: TypeError")
 
 
 def test_a_terminal_that_knows_no_bars(bench: Bench, stubs: Path) -> None:
