@@ -41,7 +41,8 @@ def build(summary: Summary) -> Page:
     title = f"stoker · {who}{shlex.join(short_command(info))}"
     blocks: list[Block] = [Sentence(sentence(summary))]
     if info.failure is not None:
-        blocks.append(Facts((("failed", failure_text(info.failure, info.cwd)),)))
+        label = "stopped" if info.ended_by == "signal-from-user" else "failed"
+        blocks.append(Facts(((label, failure_text(info.failure, info.cwd)),)))
     if summary.main is not None:
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)
