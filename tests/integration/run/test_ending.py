@@ -34,6 +34,10 @@ def ticking(bench: Bench, stubs: Path) -> list[str]:
     return ["python", str(stubs / "ticking.py"), str(bench.folder / "progress"), str(bench.folder / "stop")]
 
 
+def recorded(bench: Bench) -> bool:
+    return any(b'"second"' in path.read_bytes() for path in bench.home.glob("runs/*/inside/*.jsonl"))
+
+
 def read_terminal(bench: Bench, process: Any) -> bytes:
     """Until the terminal's other end is closed."""
     shown, end = b"", time.monotonic() + 60
@@ -68,13 +72,13 @@ def test_a_time_limit_ends_workers_in_sessions_of_their_own(bench: Bench, stubs:
 
 def test_ctrl_c_keeps_what_was_measured(bench: Bench, stubs: Path, until: Until) -> None:
     process = bench.start_on_terminal("run", "--", *ticking(bench, stubs))
-    seconds = lambda: [p for p in bench.home.glob("runs/*/inside/*.jsonl") if b'"second"' in p.read_bytes()]  # noqa: E731
-    until(seconds, "the first second to be written")
+    until(lambda: recorded(bench), "the first second to be written")
     os.write(bench.terminal, b"\x03")
     shown = read_terminal(bench, process).decode()
     assert process.returncode == 128 + signal.SIGINT
-    page = shown[shown.index("stoker · ") :]
+    page = re.sub(r"\x1b\[[0-9;]*m", "", shown[shown.index("stoker · ") :])
     assert re.search(r"SIGINT · [\d.]+ s", page)
+    assert "stopped  KeyboardInterrupt at" in page
     assert "ticks/s" in page
     info = bench.run_json()
     assert (info["ended_by"], info["failure"]["kind"]) == ("signal-from-user", "interrupted")
@@ -88,7 +92,7 @@ def test_sigterm_is_passed_on(bench: Bench, stubs: Path, until: Until) -> None:
     process.terminate()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
-    assert b"failed  ended by SIGTERM after the user asked for it" in err
+    assert b"stopped  ended by SIGTERM after the user asked for it" in err
     assert bench.members(bench.runs()[-1]) == []
 
 

@@ -126,13 +126,28 @@ def killed(make: Make) -> Run:
     return make.run(replace(record, ended=False), exit_code=None, exit_signal=9, failure=failure)
 
 
+def interrupted(make: Make) -> Run:
+    raised = Raised("KeyboardInterrupt", "", "interrupted", "/home/me/project/train.py", 40)
+    text = "ended by SIGINT after the user asked for it"
+    failure = RunFailure("interrupted", text, "", raised.type, "", raised.file, raised.line, 4312)
+    record = make.training(BUSY, raised=raised, sampled=make.looks({("forward", "train.py:41 main"): 99}))
+    return make.run(
+        record,
+        exit_code=None,
+        exit_signal=2,
+        ended_by="signal-from-user",
+        failure=failure,
+        total="12000 ticks",
+    )
+
+
 def alive(make: Make) -> Run:
     return make.run(make.training(BUSY, ended=False), ended_s=None, exit_code=None, ended_by=None)
 
 
 RUNS = [
     data_bound, env_bound, python_bound, two_ranks, outside_only, no_torch, isolated, failed, failed_hook,
-    too_short, unsteady, killed, alive,
+    too_short, unsteady, killed, interrupted, alive,
 ]  # fmt: skip
 
 
