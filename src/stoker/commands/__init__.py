@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 from stoker import __version__
 from stoker.errors import StokerError, UsageError
+from stoker.report.escape import printable
 
 VERBS: dict[str, str] = {
     "run": "run a training under watch, then say where its time went",
@@ -28,21 +30,41 @@ class _Parser(argparse.ArgumentParser):
     """argparse, with our errors in place of its own exit."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(message, hint=f"{self.prog} --help")
+        raise UsageError(message, hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        if self.prog == "stoker run" and message.startswith("unrecognized arguments"):
+            return "the command stands after two dashes: stoker run -- python train.py …"
+        return f"{self.prog} --help"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _print_anything()
     try:
         return _dispatch(arguments)
     except StokerError as error:
-        print(error, file=sys.stderr)
+        print(_harmless(error), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # `stoker why | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _harmless(error: StokerError) -> str:
+    """Errors repeat what the user or a file said: control characters are shown, not obeyed."""
+    parts = (printable(part) for part in (error.message, error.seen, error.hint))
+    message, seen, hint = parts
+    return str(StokerError(message, seen=seen, hint=hint))
+
+
+def _print_anything() -> None:
+    """A terminal that knows no bars gets question marks, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -9,14 +9,14 @@ import shutil
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from stoker import __version__
-from stoker.commands.output import show
-from stoker.diagnose.summary import summarise
-from stoker.errors import UsageError
+from stoker.commands.output import show_after
+from stoker.errors import FolderError, StokerError, UsageError
 from stoker.launch import procfs
-from stoker.launch.watcher import start_watcher
-from stoker.model.run import RunInfo
+from stoker.launch.watcher import Watcher, start_watcher
+from stoker.model.run import Run, RunInfo
 from stoker.outside import attach as job
 from stoker.store import folder as folders
 from stoker.store.reading import load
@@ -28,6 +28,7 @@ def attach(args: argparse.Namespace) -> int:
     root = job.find(args.pid)
     command = _command(args.pid)
     folder = folders.create(command)
+    own = procfs.identify(os.getpid())
     info = RunInfo(
         id=folder.name,
         command=tuple(command),
@@ -37,23 +38,38 @@ def attach(args: argparse.Namespace) -> int:
         attached_pid=args.pid,
         stoker=__version__,
         host=platform.node(),
+        stoker_pid=os.getpid(),
+        stoker_start_s=own.create_time if own else None,
     )
-    folders.write_info(folder, info)
-    try:
-        watcher = start_watcher(folder, info.id, root, attached=True)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    watcher = _watcher(folder, info, root)
     sys.stderr.write(f"watching pid {args.pid} from outside; Ctrl-C ends the watching, not the job\n")
+    how = "watching ended"
     try:
-        job.follow(root, limit_s=args.limit_s)
+        if job.follow(root, limit_s=args.limit_s):
+            how = "the job ended"
     except KeyboardInterrupt:
         sys.stderr.write("\n")
     watcher.stop()
-    folders.write_info(folder, info := replace(info, ended_s=time.perf_counter(), ended_by="watching ended"))
-    if not args.quiet:
-        show(summarise(load(folder)), args, sys.stderr)
+    problem = watcher.failure
+    ended = replace(info, ended_s=time.perf_counter(), ended_by=how, notes=(problem,) if problem else ())
+    show_after(lambda: _recorded(folder, ended), args)
     return 0
+
+
+def _watcher(folder: Path, info: RunInfo, root: procfs.Identity) -> Watcher:
+    try:
+        folders.write_info(folder, info)
+        return start_watcher(folder, info.id, root, attached=True)
+    except (OSError, StokerError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, StokerError):
+            raise
+        raise FolderError("the host watcher could not be started", seen=str(error)) from error
+
+
+def _recorded(folder: Path, info: RunInfo) -> Run:
+    folders.write_info(folder, info)
+    return load(folder)
 
 
 def _command(pid: int) -> list[str]:

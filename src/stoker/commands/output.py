@@ -1,13 +1,18 @@
-"""The formats every reading verb offers."""
+"""The formats every reading verb offers, and the page at the end of a run."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
-from stoker.diagnose.summary import Summary
+from stoker.diagnose.summary import Summary, summarise
+from stoker.errors import StokerError
+from stoker.model.run import Run
 from stoker.report import markdown, run_json, run_page, text
+from stoker.report.escape import printable
 
 
 def declare_formats(parser: argparse.ArgumentParser) -> None:
@@ -24,3 +29,19 @@ def show(summary: Summary, args: argparse.Namespace, stream: TextIO | None = Non
         out.write(markdown.render(run_page.build(summary)))
     else:
         text.show(run_page.build(summary), out)
+
+
+def show_after(finished: Callable[[], Run], args: argparse.Namespace) -> None:
+    """The page on stderr. Whatever goes wrong here, the command has run and its exit code is returned."""
+    try:
+        run = finished()
+        if not args.quiet:
+            if not args.json:
+                sys.stderr.write("\n")
+            show(summarise(run), args, sys.stderr)
+            sys.stderr.flush()
+    except BrokenPipeError:  # nobody reads: say nothing, also at the interpreter's end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    except Exception as error:
+        reason = f"{error.message} ({error.seen})" if isinstance(error, StokerError) else repr(error)
+        sys.stderr.write(printable(f"stoker: the page of this run cannot be shown: {reason}") + "\n")

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import re
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from stoker import __version__
 from stoker.commands.attach import attach
-from stoker.commands.output import declare_formats, show
-from stoker.diagnose.summary import parse_total, summarise
+from stoker.commands.output import declare_formats, show_after
+from stoker.diagnose.failure import combine
+from stoker.diagnose.summary import parse_total
 from stoker.errors import StokerError, UsageError
-from stoker.launch import failure, injection
+from stoker.launch import failure, injection, procfs
 from stoker.launch.child import Child, Exit, become_subreaper, start
 from stoker.launch.watcher import Watcher, start_watcher
-from stoker.model.run import RunInfo
+from stoker.model.run import Run, RunInfo
 from stoker.report import live
+from stoker.report.figures import size
 from stoker.store import folder as folders
 from stoker.store.reading import load
 
-_NAMED = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
-_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(s|m|min|h)?$")
+_NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?", re.ASCII)
 _UNITS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -50,14 +54,15 @@ def _declare_named(parser: argparse.ArgumentParser, flag: str, form: str, text: 
 
 
 def _seconds(text: str) -> float:
-    match = _DURATION.match(text)
-    if not match or float(match[1]) <= 0:
+    match = _DURATION.fullmatch(text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if seconds <= 0 or not math.isfinite(seconds):
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 10m or 2h")
-    return float(match[1]) * _UNITS[match[2]]
+    return seconds
 
 
 def _named(text: str) -> str:
-    if not _NAMED.match(text):
+    if not _NAMED.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form module:Class.method")
     return text
 
@@ -78,16 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _watched(args: argparse.Namespace, command: list[str]) -> int:
     folder = folders.create(command)
-    info = RunInfo(
-        id=folder.name,
-        command=tuple(command),
-        cwd=os.getcwd(),
-        started_wall=time.time(),
-        started_s=time.perf_counter(),
-        total=args.total,
-        stoker=__version__,
-        host=platform.node(),
-    )
+    info = _begun(args, folder, command)
     oom_before = failure.oom_kills()
     try:
         folders.write_info(folder, info)
@@ -96,14 +92,30 @@ def _watched(args: argparse.Namespace, command: list[str]) -> int:
     except StokerError:
         shutil.rmtree(folder, ignore_errors=True)  # nothing ran: there is nothing to keep
         raise
-    watcher, problem = _watcher(folder, info.id, child)
+    watcher, problems = _watcher(folder, info.id, child)
     exit = child.wait(limit_s=args.limit_s, grace_s=args.grace, on_beat=_beat(args, folder, child))
-    if watcher is not None:
-        watcher.stop()
     verdict = failure.classify(exit, oom_before=oom_before, oom_after=failure.oom_kills())
-    info = _ended(info, exit, verdict, [*problem, *_left_over(child)])
-    _finish(args, folder, info)
+    problems += _stopped(watcher) + _left_over(child)
+    if args.live and sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[2K")
+    show_after(lambda: _recorded(folder, _ended(info, exit, problems), verdict), args)
     return exit.shell_code
+
+
+def _begun(args: argparse.Namespace, folder: Path, command: list[str]) -> RunInfo:
+    own = procfs.identify(os.getpid())
+    return RunInfo(
+        id=folder.name,
+        command=tuple(command),
+        cwd=os.getcwd(),
+        started_wall=time.time(),
+        started_s=time.perf_counter(),
+        total=args.total,
+        stoker=__version__,
+        host=platform.node(),
+        stoker_pid=os.getpid(),
+        stoker_start_s=own.create_time if own else None,
+    )
 
 
 def _names(args: argparse.Namespace, command: list[str]) -> list[str]:
@@ -127,13 +139,21 @@ def _watcher(folder: Path, run_id: str, child: Child) -> tuple[Watcher | None, l
         return None, [f"the host watcher could not be started: {error}"]
 
 
-def _beat(args: argparse.Namespace, folder: Path, child: Child):  # type: ignore[no-untyped-def]
+def _stopped(watcher: Watcher | None) -> list[str]:
+    if watcher is None:
+        return []
+    watcher.stop()
+    return [watcher.failure] if watcher.failure else []
+
+
+def _beat(args: argparse.Namespace, folder: Path, child: Child) -> Callable[[], None] | None:
     if not args.live or not sys.stderr.isatty():
         return None
 
     def beat() -> None:
         line = live.status(folder, time.monotonic() - child.started_s, args.limit_s)
-        sys.stderr.write(f"\r\x1b[2K{line[:79]}")
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\x1b[2K{line[: columns - 1]}")
         sys.stderr.flush()
 
     return beat
@@ -143,31 +163,28 @@ def _left_over(child: Child) -> list[str]:
     return [f"pid {member.identity.pid} could not be ended" for member in child.not_ended]
 
 
-def _ended(info: RunInfo, exit: Exit, verdict: failure.Failure, notes: list[str]) -> RunInfo:
-    text = None
-    if verdict.kind not in (failure.FailureKind.OK, failure.FailureKind.TIME_LIMIT):
-        text = f"{verdict.text}; {verdict.hint}" if verdict.hint else verdict.text
+def _ended(info: RunInfo, exit: Exit, notes: list[str]) -> RunInfo:
     return replace(
         info,
         ended_s=time.perf_counter(),
         exit_code=exit.code,
         exit_signal=exit.signal,
         ended_by=exit.ended_by.value,
-        failure=text,
         notes=tuple(notes),
     )
 
 
-def _finish(args: argparse.Namespace, folder: Path, info: RunInfo) -> None:
-    """The page is shown even where its last words could not be written."""
+def _crowded() -> list[str]:
+    total = folders.crowded_bytes()
+    return [f"recorded runs take {size(total)} here; stoker runs --prune makes room"] if total else []
+
+
+def _recorded(folder: Path, info: RunInfo, verdict: failure.Failure) -> Run:
+    """The run as it was, its end written down; the page is shown even where that could not be done."""
+    loaded = load(folder)
+    info = replace(info, failure=combine(verdict, loaded.processes), notes=(*info.notes, *_crowded()))
     try:
         folders.write_info(folder, info)
     except StokerError as error:
-        info = replace(
-            info, notes=(*info.notes, f"the end of the run could not be recorded: {error.message}")
-        )
-    if args.live and sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[2K")
-    if not args.quiet:
-        sys.stderr.write("\n")
-        show(summarise(replace(load(folder), info=info)), args, sys.stderr)
+        info = replace(info, notes=(*info.notes, f"the end of the run is not recorded: {error.message}"))
+    return replace(loaded, info=info)

@@ -8,76 +8,123 @@ import shlex
 import sys
 import time
 
-from stoker.report import text
-from stoker.report.figures import duration, size
+from stoker.errors import FolderError, UsageError
+from stoker.launch.liveness import is_alive
+from stoker.model.run import short_id
+from stoker.report import markdown, text
+from stoker.report.figures import counted, duration, signal_name, size
 from stoker.report.page import NextCommand, Notes, Page, Table
+from stoker.report.run_page import short_command
 from stoker.store import folder
 
 KEEP_DEFAULT = 10
+SCHEMA = "stoker.runs/1"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="for programs")
+    form.add_argument("--md", action="store_true", help="the list as Markdown")
     parser.add_argument(
         "--prune",
         nargs="?",
         type=_count,
         const=KEEP_DEFAULT,
         metavar="KEEP",
-        help=f"remove all but the newest KEEP finished runs (default {KEEP_DEFAULT})",
+        help=f"remove all but the newest KEEP runs that have ended (default {KEEP_DEFAULT})",
     )
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("KEEP must not be negative")
-    return value
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs to keep")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.command is not None:
+        raise UsageError("runs lists recorded runs, it takes no command", hint="stoker run -- …")
     if args.prune is not None:
-        removed = folder.prune(args.prune)
-        print(f"removed {len(removed)} run{'s' if len(removed) != 1 else ''}, kept the newest {args.prune}")
-        return 0
+        return _prune(args)
     listed = folder.listed()
     if args.json:
-        print(json.dumps({"schema": "stoker.runs/1", "runs": [_entry(item) for item in listed]}, indent=1))
+        print(json.dumps({"schema": SCHEMA, "runs": [_entry(item) for item in listed]}, indent=1))
         return 0
-    text.show(_page(listed), sys.stdout)
+    if args.md:
+        print(markdown.render(_page(listed)), end="")
+    else:
+        text.show(_page(listed), sys.stdout)
     return 0
+
+
+def _prune(args: argparse.Namespace) -> int:
+    done = folder.prune(args.prune, _alive)
+    if args.json:
+        parts = {"removed": done.removed, "alive": done.alive, "could_not_be_removed": done.stuck}
+        names = {part: [item.folder.name for item in items] for part, items in parts.items()}
+        print(json.dumps({"schema": SCHEMA, **names}, indent=1))
+        return 2 if done.stuck else 0
+    freed = size(sum(item.size_bytes for item in done.removed))
+    alive = f"; {counted(len(done.alive), 'run')} still going on, left alone" if done.alive else ""
+    print(f"removed {counted(len(done.removed), 'run')} ({freed}), kept {done.kept}{alive}")
+    if done.stuck:
+        stuck = ", ".join(item.folder.name for item in done.stuck)
+        raise FolderError("some runs could not be removed", seen=stuck, hint="check who owns them")
+    return 0
+
+
+def _alive(item: folder.Listed) -> bool:
+    return is_alive(item.folder, item.info)
 
 
 def _entry(item: folder.Listed) -> dict[str, object]:
     info = item.info
     return {
+        "id": item.folder.name,
         "folder": str(item.folder),
+        "readable": info is not None,
+        "alive": _alive(item),
         "size_bytes": item.size_bytes,
         "command": list(info.command) if info else None,
+        "started_wall": info.started_wall if info else None,
         "exit_code": info.exit_code if info else None,
+        "exit_signal": info.exit_signal if info else None,
         "ended": info.ended_s is not None if info else None,
     }
 
 
 def _page(listed: list[folder.Listed]) -> Page:
+    if not listed:
+        looked = Notes("", (f"looked in {folder.home()}",))
+        return Page("no runs recorded", "", (looked, NextCommand("stoker run -- python train.py")))
     rows = tuple(_row(item) for item in reversed(listed))
     total = size(sum(item.size_bytes for item in listed))
-    if not rows:
-        where = folder.home()
-        return Page(
-            "no runs recorded", "", (Notes("", (f"looked in {where}",)), NextCommand("stoker run -- …"))
-        )
     table = Table("", ("run", "started", "took", "exit", "size", "command"), rows, frozenset({2, 3, 4}))
+    newest = rows[0][0]
     return Page(
-        f"{len(rows)} runs", total, (table, NextCommand("stoker why latest", "or stoker runs --prune"))
+        counted(len(rows), "run"),
+        f"{total} in {folder.home().name}",
+        (table, NextCommand(f"stoker why {newest}", "or stoker runs --prune")),
     )
 
 
 def _row(item: folder.Listed) -> tuple[str, ...]:
-    info = item.info
+    info, name = item.info, short_id(item.folder.name)
     if info is None:
-        return (item.folder.name, "", "", "?", size(item.size_bytes), "run.json cannot be read")
-    took = duration(info.ended_s - info.started_s) if info.ended_s is not None else "no end"
-    code = "" if info.exit_code is None else str(info.exit_code)
+        return (name, "", "", "?", size(item.size_bytes), f"(run.json cannot be read) {item.folder.name}")
     started = time.strftime("%m-%d %H:%M", time.localtime(info.started_wall))
-    return (info.id, started, took, code, size(item.size_bytes), shlex.join(info.command))
+    return (name, started, _took(item), _exit(item), size(item.size_bytes), shlex.join(short_command(info)))
+
+
+def _took(item: folder.Listed) -> str:
+    info = item.info
+    if info is not None and info.ended_s is not None:
+        return duration(info.ended_s - info.started_s)
+    return "alive" if _alive(item) else "no end"
+
+
+def _exit(item: folder.Listed) -> str:
+    info = item.info
+    if info is None or (info.exit_code is None and info.exit_signal is None):
+        return ""
+    return str(info.exit_code) if info.exit_signal is None else signal_name(info.exit_signal)

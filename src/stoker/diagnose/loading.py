@@ -33,12 +33,12 @@ def loader_views(record: ProcessRecord) -> list[LoaderView]:
     with several their figures are of all together."""
     active = [loader for loader in record.loaders if loader.batches]
     ordered = sorted(active, key=lambda loader: -loader.batches)
-    return [_view(loader, record.workers) for loader in ordered]
+    return [_view(loader, record) for loader in ordered]
 
 
-def _view(loader: Loader, all_workers: tuple[Worker, ...]) -> LoaderView:
+def _view(loader: Loader, record: ProcessRecord) -> LoaderView:
     own = loader.num_workers == 0
-    workers = [w for w in all_workers if (w.number is None) == own]
+    workers = [w for w in record.workers if (w.number is None) == own]
     batches = sum(w.batches for w in workers)
     samples = sum(w.samples for w in workers)
     wall = sum(w.wall_s for w in workers)
@@ -54,17 +54,24 @@ def _view(loader: Loader, all_workers: tuple[Worker, ...]) -> LoaderView:
         collate_ms=_ms(collate / batches) if batches else None,
         cpu_frac=min(1.0, sum(w.cpu_s for w in workers) / wall) if wall else None,
         busy_frac=wall / alive if alive and not own else None,
-        lines=_lines(workers),
+        lines=_lines(workers, _reading_lines(record)),
         supply_per_s=max(1, loader.num_workers) / fetch_s if fetch_s else None,
     )
 
 
-def _lines(workers: list[Worker]) -> list[tuple[Line | None, float]]:
+def _reading_lines(record: ProcessRecord) -> set[Line]:
+    """Where the training thread reads from a loader. A forked worker that waits for work is found there too,
+    by its copy of the stack: it does nothing then."""
+    return {look.place.user for look in record.sampled if look.phase == "data" and look.place.user}
+
+
+def _lines(workers: list[Worker], idle: set[Line]) -> list[tuple[Line | None, float]]:
     looks: dict[Line | None, int] = {}
     for worker in workers:
         for leaf, user, count in worker.lines:
             line = user or leaf
-            looks[line] = looks.get(line, 0) + count
+            if line not in idle:
+                looks[line] = looks.get(line, 0) + count
     total = sum(looks.values())
     if total < MIN_SAMPLES:
         return []

@@ -1,23 +1,26 @@
-"""The answer in one or two sentences, from the figures alone."""
+"""The answer in one to three sentences, from the figures alone."""
 
 from __future__ import annotations
 
+from stoker.diagnose.failure import culprit
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
 
 NOTABLE_PCT = 10.0
+LEADING_PCT = 20.0
+"""From here on a wait is the first thing to say, though the model may take more."""
 
 _WAITS = {
-    "data": "waits for data",
-    "env": "is spent in the environment",
-    "other": "is Python code outside the model, the loader and the environment",
-    "sync": "waits for the device to answer",
+    "data": "waiting for data",
+    "env": "the environment",
+    "other": "Python code outside the model, the loader and the environment",
+    "sync": "waiting for the device to answer",
     "h2d": "copies to the device",
-    "gc": "is Python's garbage collector",
-    "compile": "is torch.compile",
-    "save": "is torch.save",
-    "loss": "passes between the model's call and backward() (the loss, or code of yours such as a simulator)",
+    "gc": "Python's garbage collector",
+    "compile": "torch.compile",
+    "save": "torch.save",
+    "loss": "code between the model's call and backward(): the loss, or your own, such as a simulator",
 }
 
 
@@ -31,15 +34,21 @@ def sentence(summary: Summary) -> str:
 
 
 def _nothing_inside(summary: Summary) -> str:
-    if summary.run.info.attached_pid:
+    run = summary.run
+    if run.info.attached_pid:
         return "Seen from outside only: which line or phase takes the time cannot be told this way."
-    if summary.run.host.isolated:
-        flags = summary.run.host.isolated[0].flags
+    failed = culprit(run.processes)
+    if failed is not None and failed.raised is not None:
+        return f"It ended with {failed.raised.type} before any training was seen."
+    if run.host.isolated:
+        flags = run.host.isolated[0].flags
         return f"Python was started with {flags}, which shuts Stoker out: only the outside view was recorded."
-    raised = next((p.raised for p in summary.run.processes if p.raised), None)
-    if raised:
-        return f"It ended with {raised.type} before any training was seen."
-    return "No PyTorch training was seen in this command: no optimizer, loader or environment was used."
+    if any(process.torch for process in run.processes):
+        return (
+            "torch was imported, but no optimizer stepped, no DataLoader was read and no environment ran: "
+            "there is no training to account for."
+        )
+    return "No PyTorch training was seen in this command."
 
 
 def _no_ticks(main: Trainer) -> str:
@@ -54,19 +63,17 @@ def _no_ticks(main: Trainer) -> str:
 
 def _training(summary: Summary, main: Trainer) -> str:
     waits = sorted(((pct, name) for name, pct in _waits(main).items()), reverse=True)
-    top_pct, top = waits[0]
+    (top_pct, top), (second_pct, second) = waits[:2]
+    model = _model(main)
     if top_pct < NOTABLE_PCT:
-        return (
-            f"The training thread is at work {main.compute_pct:.0f} % of the time (model, loss, backward, "
-            f"optimizer); nothing else takes more than {top_pct:.0f} %."
-        )
-    text = f"{top_pct:.0f} % of the training time {_WAITS[top]}"
-    text += _detail(summary, main, top) + "."
-    second_pct, second = waits[1]
+        return f"{model} Nothing else takes more than {max(top_pct, 1):.0f} %."
+    wait = _wait(summary, main, top)
+    if top_pct < LEADING_PCT:
+        return f"{model} {top_pct:.0f} % goes to {wait}."
+    text = f"{top_pct:.0f} % of the training time goes to {wait}."
     if second_pct >= NOTABLE_PCT:
-        text += f" Another {second_pct:.0f} % {_WAITS[second]}."
-    compute_pct = main.compute_pct - (main.phase_pct["loss"] if "loss" in _waits(main) else 0.0)
-    return text + f" The model, backward and optimizer take {compute_pct:.0f} %."
+        text += f" Another {second_pct:.0f} % goes to {_WAITS[second]}."
+    return f"{text} {_model(main, first=False)}"
 
 
 def _waits(main: Trainer) -> dict[str, float]:
@@ -76,26 +83,42 @@ def _waits(main: Trainer) -> dict[str, float]:
     return {n: p for n, p in main.phase_pct.items() if n in _WAITS and not (n == "loss" and loss_is_work)}
 
 
-def _detail(summary: Summary, main: Trainer, phase: str) -> str:
+def _model(main: Trainer, *, first: bool = True) -> str:
+    """Learning and acting are different work: where both are notable, both are named."""
+    of = " of the training time" if first else ""
+    infer = main.phase_pct["infer"]
+    compute_pct = main.compute_pct - _waits(main).get("loss", 0.0)
+    text = f"The model takes {compute_pct:.0f} %{of}"
+    if infer < NOTABLE_PCT:
+        return f"{text}."
+    kind = "acting" if main.acting_pct > infer / 2 else "without gradients"
+    return f"{text}: {compute_pct - infer:.0f} % learning, {infer:.0f} % {kind}."
+
+
+def _wait(summary: Summary, main: Trainer, phase: str) -> str:
+    what = _WAITS[phase]
     if phase == "data":
-        return _data_detail(main)
+        return _data(main)
     if phase == "env" and main.throughput.env_steps_per_s:
-        return f": {main.throughput.env_steps_per_s:.0f} env steps/s"
+        return f"{what} ({main.throughput.env_steps_per_s:.3g} env steps/s)"
     lines = [line for line in main.lines if line.phase == phase and line.place.leaf]
     if lines and lines[0].pct >= main.phase_pct[phase] / 4:
-        return f", most of it in {shown(lines[0].place, summary.run.info.cwd)}"
-    return ""
+        share = "most of it in" if lines[0].pct > main.phase_pct[phase] / 2 else f"{lines[0].pct:.0f} % in"
+        return f"{what}, {share} {shown(lines[0].place, summary.run.info.cwd)}"
+    return what
 
 
-def _data_detail(main: Trainer) -> str:
+def _data(main: Trainer) -> str:
+    what = _WAITS["data"]
     if not main.loaders:
-        return ""
+        return what
     view, demand = main.loaders[0], demand_per_s(main.window.content)
     if view.workers == 0:
-        return ": the training thread loads the data itself (num_workers=0)"
+        return "loading data in the training thread itself (num_workers=0)"
     if view.supply_per_s and demand and view.supply_per_s < demand:
         workers = f"{view.workers} worker" + ("s" if view.workers > 1 else "")
         return (
-            f": {workers} can deliver {view.supply_per_s:.3g} batches/s, the training could take {demand:.3g}"
+            f"{what}: {workers} can deliver {view.supply_per_s:.3g} batches/s, "
+            f"the training could take {demand:.3g}"
         )
-    return ""
+    return what

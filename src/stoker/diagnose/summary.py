@@ -133,14 +133,24 @@ def parse_total(text: str) -> tuple[float, str] | None:
     if not match:
         return None
     unit = (match[2] or "ticks").lower()
-    return float(match[1].replace("_", "")), "ticks" if unit == "steps" else unit
+    count = _count(match[1])
+    return (count, "ticks" if unit == "steps" else unit) if count else None
+
+
+def _count(text: str) -> float | None:
+    """A positive number; None for anything else, such as the -1 that means no limit."""
+    try:
+        value = float(text.replace("_", ""))
+    except ValueError:
+        return None
+    return value if 0 < value < 1e15 else None
 
 
 def _length(run: Run, main: Trainer) -> Length | None:
     if run.info.total:
         given = parse_total(run.info.total)
         return _time_for(*given, main, "--total") if given else None
-    if run.info.ended_by == "itself":
+    if run.info.ended_by == "itself" and run.info.failure is None:
         return None  # it was the whole training
     for flag, value in _flags(run.info.command):
         unit = _FLAGS.get(flag)
@@ -154,11 +164,10 @@ def _length(run: Run, main: Trainer) -> Length | None:
 def _time_for(total: float, unit: str, main: Trainer, source: str) -> Length | None:
     """Training time only, at the speed of the window, plus the share that evaluation and saving took."""
     if unit == "epochs":
-        lengths = [view.loader.length for view in main.loaders if view.loader.length]
-        if not lengths or not main.window.content.ticks:
+        per_epoch = _ticks_per_epoch(main)
+        if per_epoch is None:
             return None
-        per_tick = main.throughput.backwards_per_tick or 1.0
-        count, rate = total * lengths[0] / per_tick, main.throughput.ticks_per_s
+        count, rate = total * per_epoch, main.throughput.ticks_per_s
     else:
         rates = {
             "ticks": main.throughput.ticks_per_s,
@@ -169,6 +178,15 @@ def _time_for(total: float, unit: str, main: Trainer, source: str) -> Length | N
     if not rate:
         return None
     return Length(count / rate * _overhead(main), total, unit, source)
+
+
+def _ticks_per_epoch(main: Trainer) -> float | None:
+    """Batches of the main loader, and how many ticks came of each so far: accumulation takes several batches
+    for one tick, some algorithms make several ticks of one batch."""
+    loader = next((view.loader for view in main.loaders if view.loader.length), None)
+    if loader is None or loader.length is None or not loader.batches or main.record.last is None:
+        return None
+    return loader.length * main.record.last.ticks / loader.batches
 
 
 def _overhead(main: Trainer) -> float:
@@ -186,8 +204,6 @@ def _flags(command: tuple[str, ...]) -> list[tuple[str, float]]:
         name, _, value = part[2:].partition("=")
         if not value and index + 1 < len(command):
             value = command[index + 1]
-        try:
-            found.append((name.replace("_", "-").lower(), float(value.replace("_", ""))))
-        except ValueError:
-            continue
+        if count := _count(value):
+            found.append((name.replace("_", "-").lower(), count))
     return found

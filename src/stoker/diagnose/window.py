@@ -6,14 +6,20 @@ minute: the cut that minimises the variance of the mean of what remains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from itertools import pairwise
+from statistics import fmean, median
 
 from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick
 
 BATCH = 5
 MIN_TICKS = 40
+WARMUP_MIN = 0.05
+SHORT_S = 10.0
+DRIFT_MIN_S = 10.0
+DRIFT_RATIO = 1.25
 OUTLIER = 5.0
 """Ticks beyond this many medians are stalls and count as that many, or one stall decides the cut."""
 
@@ -81,7 +87,13 @@ def training_window(record: ProcessRecord) -> Window:
     content = _total(steady)
     if content.t_s < whole.t_s / 3 or content.ticks < 2:
         return Window(whole, 0.0, f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s")
-    return Window(content, whole.t_s - content.t_s, "")
+    return Window(content, whole.t_s - content.t_s, _short(content) or drift(steady, rows))
+
+
+def _short(content: Sums) -> str:
+    if content.t_s >= SHORT_S and content.ticks >= MIN_TICKS:
+        return ""
+    return f"short: {content.ticks:,} ticks in {content.t_s:.1f} s; a longer run gives firmer figures"
 
 
 def _without_ticks(cut: list[Span]) -> Window:
@@ -103,10 +115,18 @@ def warmup_ticks(durations_s: Sequence[float]) -> int:
         sum(min(value, limit) for value in durations_s[i : i + BATCH]) / BATCH
         for i in range(0, len(durations_s) - BATCH + 1, BATCH)
     ]
-    return _mser(batches) * BATCH
+    cut = _mser(batches)
+    return cut * BATCH if cut and _differs(batches[:cut], batches[cut:]) else 0
+
+
+def _differs(lead: list[float], rest: list[float]) -> bool:
+    """In even noise the minimum may lie anywhere: a lead as fast as the rest is no warm-up."""
+    return abs(fmean(lead) - fmean(rest)) > WARMUP_MIN * fmean(rest)
 
 
 def _mser(values: list[float]) -> int:
+    centre = median(values)  # small numbers keep rounding out of the variance
+    values = [value - centre for value in values]
     count = total = squares = 0.0
     best, best_index = float("inf"), 0
     for index in range(len(values) - 1, -1, -1):
@@ -125,6 +145,34 @@ def _after(span: Span, start_s: float, rows: list[Sums]) -> Span | None:
         return span
     later = next((row for row in rows if start_s <= row.t_s < span.end.t_s), None)
     return Span(span.stage, later, span.end) if later is not None else None
+
+
+def drift(parts: Sequence[Span], rows: list[Sums]) -> str:
+    """A remark where one half of the window runs at another speed than the other; else empty."""
+    total = _total(parts)
+    if total.t_s < DRIFT_MIN_S or total.ticks < MIN_TICKS:
+        return ""
+    first = NOTHING
+    for piece in _pieces(parts, rows):
+        if first.t_s + piece.t_s / 2 > total.t_s / 2:
+            break
+        first = first.plus(piece)
+    second = total.minus(first)
+    if first.t_s < total.t_s / 4 or second.t_s < total.t_s / 4:
+        return ""  # one row covers most of it: there are no halves to compare
+    before, after = first.ticks / first.t_s, second.ticks / second.t_s
+    if max(before, after) < DRIFT_RATIO * min(before, after):
+        return ""
+    return f"unsteady: {before:.3g} ticks/s in the first half, {after:.3g} in the second; shown is the mean"
+
+
+def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[Sums]:
+    """The parts cut at every row that was written."""
+    times = [row.t_s for row in rows]
+    for part in parts:
+        within = rows[bisect_right(times, part.start.t_s) : bisect_left(times, part.end.t_s)]
+        for earlier, later in pairwise([part.start, *within, part.end]):
+            yield later.minus(earlier)
 
 
 def _total(parts: Sequence[Span]) -> Sums:

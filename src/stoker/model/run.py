@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.model.host import HostRecord
 from stoker.model.record import ProcessRecord
+
+_RANDOM_END = re.compile(r"[0-9a-f]{6}")
+
+
+def short_id(run_id: str) -> str:
+    """The random end of a run's name: enough to find it, and quick to type."""
+    end = run_id.rpartition("-")[2]
+    return end if _RANDOM_END.fullmatch(end) else run_id
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailure:
+    """Why a command did not end well: its exit as seen from outside, and what was raised inside."""
+
+    kind: str
+    """`exit-code`, `signal`; with an exception seen inside: `exception`, `out-of-memory`, `interrupted`."""
+    text: str
+    hint: str = ""
+    exception: str | None = None
+    message: str | None = None
+    file: str | None = None
+    line: int | None = None
+    pid: int | None = None
+    """The process that raised it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +47,15 @@ class RunInfo:
     exit_code: int | None = None
     exit_signal: int | None = None
     ended_by: str | None = None
-    failure: str | None = None
+    failure: RunFailure | None = None
     attached_pid: int | None = None
     total: str | None = None
     """The length of the whole training as the user gave it, e.g. `100000 ticks`."""
     stoker: str = ""
     host: str = ""
+    stoker_pid: int | None = None
+    stoker_start_s: float | None = None
+    """Start of that process after boot: with the PID it says whether Stoker still watches."""
     notes: tuple[str, ...] = ()
 
 

@@ -24,8 +24,3 @@ def shorten_middle(text: str, width: int) -> str:
         return text
     tail = (width - 1) // 2
     return text[: width - 1 - tail] + "…" + (text[-tail:] if tail else "")
-
-
-def shorten(text: str, width: int) -> str:
-    """Keep the end of a path or command: it is the part that tells one from another."""
-    return text if len(text) <= width else "…" + text[-(width - 1) :]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 UNKNOWN = "?"
 
 
@@ -56,5 +58,14 @@ def seconds(value: float | None) -> str:
     return f"{value:.0f} s" if value >= 10 or value == int(value) else f"{value:.2f} s"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+def counted(count: float, noun: str, plural: str = "") -> str:
+    """`1 run`, `3 runs`, `0.5 updates`."""
+    number = f"{count:,.4g}" if count < 1000 else f"{count:,.0f}"
+    return f"{number} {noun if count == 1 else plural or noun + 's'}"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

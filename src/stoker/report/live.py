@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from stoker.model.record import PHASES
 from stoker.report.figures import duration, rate
 
 _TAIL_BYTES = 65_536
 
 
 def status(folder: Path, elapsed_s: float, limit_s: float | None) -> str:
-    """The last seconds of the process that ticks most."""
+    """The last seconds of the process that has ticked most."""
     parts = [duration(elapsed_s) + (f" of {duration(limit_s)}" if limit_s else "")]
-    best = max((_last_two(path) for path in (folder / "inside").glob("*-*.jsonl")), key=_ticks, default=[])
-    if len(best) < 2:
-        return "stoker: " + parts[0] + " · no tick yet"
-    before, now = best
-    seconds = now["t"] - before["t"]
+    best = max((_last_rows(path) for path in (folder / "inside").glob("*-*.jsonl")), key=_ticks, default=[])
+    if not best or not best[-1]["ticks"]:
+        return f"stoker: {parts[0]} · no tick yet"
+    before, now = best[0], best[-1]
+    if before is now:  # the first row: no speed yet
+        return f"stoker: {parts[0]} · {now['ticks']:,} ticks"
+    seconds = max(now["t"] - before["t"], 1e-6)
     parts.append(f"{now['ticks']:,} ticks · {rate((now['ticks'] - before['ticks']) / seconds)}/s")
     shares = [(b - a) / seconds for a, b in zip(before["s"], now["s"], strict=True)]
-    names = ("other", "data", "env", "infer", "h2d", "forward", "loss", "backward", "optim", "sync", "save")
-    top = sorted(zip(shares, names, strict=False), reverse=True)[:3]
+    top = sorted(zip(shares, PHASES, strict=True), reverse=True)[:3]
     parts += [f"{name} {100 * share:.0f} %" for share, name in top]
     return "stoker: " + " · ".join(parts)
 
@@ -30,12 +32,13 @@ def _ticks(rows: list[dict]) -> int:  # type: ignore[type-arg]
     return int(rows[-1]["ticks"]) if rows else -1
 
 
-def _last_two(path: Path) -> list[dict]:  # type: ignore[type-arg]
+def _last_rows(path: Path) -> list[dict]:  # type: ignore[type-arg]
     try:
         with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines = handle.read().split(b"\n")
+            skipped = max(0, path.stat().st_size - _TAIL_BYTES)
+            handle.seek(skipped)
+            lines = handle.read().split(b"\n")[1 if skipped else 0 :]  # the first one may be cut
         rows = [json.loads(line) for line in lines if line.endswith(b'"k":"second"}')]
     except (OSError, ValueError):
         return []
-    return [rows[max(0, len(rows) - 6)], rows[-1]] if len(rows) > 1 else []
+    return rows[-6:]

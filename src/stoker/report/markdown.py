@@ -8,9 +8,8 @@ from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sen
 
 
 def render(page: Page) -> str:
-    parts = [f"# {escape(page.title)}", escape(page.status)]
-    parts += [text for text in map(_draw, page.blocks) if text]
-    return "\n\n".join(parts) + "\n"
+    parts = [f"# {escape(page.title)}", escape(page.status), *map(_draw, page.blocks)]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _draw(block: Block) -> str:

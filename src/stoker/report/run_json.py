@@ -8,7 +8,7 @@ from dataclasses import asdict
 from stoker.diagnose.host import host_view
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
-from stoker.report.run_page import notes
+from stoker.report.run_notes import notes
 
 SCHEMA = "stoker.why/1"
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from itertools import pairwise
 
+from stoker.diagnose.failure import place as raised_at
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.record import COMPUTE, PHASES, Place
-from stoker.report.figures import duration, milliseconds, percent, rate, size
-from stoker.report.page import Bar, Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
+from stoker.model.run import RunFailure, RunInfo
+from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
+from stoker.report.page import Bar, Bars, Block, Facts, Notes, Page, Sentence, Table
+from stoker.report.run_notes import next_command, notes
 
 LINES_SHOWN = 6
 SMALL_PCT = 0.05
-FEW_SAMPLES = 40
 
 _PHASE_NOTES = {
     "data": "waiting for the loader",
@@ -35,15 +37,38 @@ _PHASE_NOTES = {
 
 def build(summary: Summary) -> Page:
     info = summary.run.info
-    title = f"stoker · {shlex.join(info.command)}" if info.command else f"stoker · pid {info.attached_pid}"
+    who = f"pid {info.attached_pid}: " if info.attached_pid else ""
+    title = f"stoker · {who}{shlex.join(short_command(info))}"
     blocks: list[Block] = [Sentence(sentence(summary))]
+    if info.failure is not None:
+        label = "stopped" if info.ended_by == "signal-from-user" else "failed"
+        blocks.append(Facts(((label, failure_text(info.failure, info.cwd)),)))
     if summary.main is not None:
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)
     blocks += _host_block(summary)
     blocks.append(Notes("Not measured, or to be taken with care", tuple(notes(summary))))
-    blocks.append(_next(summary))
+    blocks.append(next_command(summary))
     return Page(title, status(summary), tuple(blocks))
+
+
+def short_command(info: RunInfo) -> list[str]:
+    """Programs and scripts by their names: what follows them tells one run from another."""
+    return [
+        os.path.basename(word) if index <= 1 or word.endswith((".py", ".sh")) else word
+        for index, word in enumerate(info.command)
+    ]
+
+
+def failure_text(failure: RunFailure, cwd: str) -> str:
+    """The exception, if one was seen, then the exit."""
+    outside = f"{failure.text}; {failure.hint}" if failure.hint else failure.text
+    if failure.exception is None:
+        return outside
+    where = raised_at(failure).removeprefix(cwd + os.sep)
+    first_line = (failure.message or "").strip().partition("\n")[0]
+    parts = [failure.exception, f"at {where}" if where else "", f"({outside})"]
+    return " ".join(part for part in parts if part) + (f": {first_line}" if first_line else "")
 
 
 def status(summary: Summary) -> str:
@@ -52,8 +77,8 @@ def status(summary: Summary) -> str:
         return "no end recorded"
     length = duration(info.ended_s - info.started_s)
     if info.attached_pid:
-        return length
-    how = f"exit {info.exit_code}" if info.exit_signal is None else f"signal {info.exit_signal}"
+        return f"watched for {length}"
+    how = f"exit {info.exit_code}" if info.exit_signal is None else signal_name(info.exit_signal)
     if info.ended_by == "time-limit":
         how = "ended by --for"
     return f"{how} · {length}"
@@ -82,7 +107,7 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
     if flow.env_steps_per_s:
         parts.append(f"{rate(flow.env_steps_per_s)} env steps/s")
     if flow.updates_per_env_step:
-        parts.append(f"{flow.updates_per_env_step:.3g} update{_s(flow.updates_per_env_step)} per env step")
+        parts.append(f"{counted(flow.updates_per_env_step, 'update')} per env step")
     rows = [("speed", " · ".join(parts) or "no ticks")]
     if described := _iteration(main):
         rows.append(("iteration", described))
@@ -91,7 +116,8 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
         rows.append(
             (
                 "whole training",
-                f"{duration(length.seconds)} for {length.total:,.0f} {length.unit} ({length.source})",
+                f"about {duration(length.seconds)} at this speed: {length.total:,.0f} "
+                f"{length.unit.replace('_', ' ')} ({length.source})",
             )
         )
     order = ("startup", "warm-up", "train", "eval", "save", "after")
@@ -105,10 +131,6 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
     return rows
 
 
-def _s(count: float) -> str:
-    return "" if count == 1 else "s"
-
-
 def _iteration(main: Trainer) -> str:
     """Only where it is more than one tick."""
     cycle = main.iteration
@@ -117,7 +139,7 @@ def _iteration(main: Trainer) -> str:
     if cycle is not None and (cycle.env_calls or sum(cycle.optimizer_steps.values()) > 1):
         about = "" if cycle.exact else "about "
         if cycle.env_calls:
-            parts.append(f"{about}{cycle.env_calls:.4g} env call{_s(cycle.env_calls)}")
+            parts.append(about + counted(cycle.env_calls, "env call"))
         names = main.record.optimizers
         for index, steps in sorted(cycle.optimizer_steps.items()):
             name = names[index] if index < len(names) else "optimizer"
@@ -136,7 +158,9 @@ def _bars(main: Trainer) -> list[Bar]:
             continue
         note = _PHASE_NOTES.get(name, "")
         if name == "infer" and main.acting_pct > 0.5 * pct:
-            note = f"acting: {main.acting_pct:.1f} % before an env step"
+            note = "acting: model before an env step"
+        if name == "data" and main.loaders and not main.loaders[0].workers:
+            note = "loaded by the training thread"
         rows.append(Bar(name, pct, note, waiting=name not in COMPUTE))
     return rows
 
@@ -154,17 +178,15 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
         return []
     view = main.loaders[0]
     loader = view.loader
-    who = (
-        f"{view.workers} worker{_s(view.workers)}" if view.workers else "the training thread (num_workers=0)"
-    )
+    who = counted(view.workers, "worker") if view.workers else "the training thread (num_workers=0)"
     parts = [f"{who}, batch {loader.batch_size or 'set by the sampler'}"]
     if view.sample_ms is not None:
         worst = f", slowest {milliseconds(view.sample_max_ms)}" if view.sample_max_ms else ""
         parts.append(f"one sample {milliseconds(view.sample_ms)}{worst}")
-        parts.append(f"{percent(view.cpu_frac)} of it computing" if view.cpu_frac is not None else "")
+        parts.append(f"{percent(view.cpu_frac)} of it on the CPU" if view.cpu_frac is not None else "")
         parts.append(f"collate {milliseconds(view.collate_ms)} a batch")
     rows = [("loader", " · ".join(part for part in parts if part))]
-    if view.supply_per_s is not None and (demand := demand_per_s(main.window.content)):
+    if view.workers and view.supply_per_s is not None and (demand := demand_per_s(main.window.content)):
         rows.append(
             (
                 "supply",
@@ -172,17 +194,18 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
                 f"{rate(view.supply_per_s)}",
             )
         )
-    if loader.empty_frac is not None and loader.depth_mean is not None:
+    if view.workers and loader.empty_frac is not None and loader.depth_mean is not None:
         rows.append(
             (
                 "queue",
-                f"empty at {percent(loader.empty_frac)} of the reads, {loader.depth_mean:.2g} batches in it",
+                f"empty at {percent(loader.empty_frac)} of the reads, on average {loader.depth_mean:.2g} "
+                "batches ready",
             )
         )
     for line, share in view.lines[:1]:
         if line is not None:
             where = shown(Place(line, line), summary.run.info.cwd)
-            rows.append(("", f"workers were found in {where} at {percent(share)} of the looks"))
+            rows.append(("", f"at {percent(share)} of the looks a worker was in {where}"))
     if len(main.loaders) > 1:
         rows.append(("", f"{len(main.loaders)} loaders in use; workers' figures are of all together"))
     return [Facts(tuple(rows))]
@@ -227,68 +250,3 @@ def _host_text(view: HostView) -> str:
     if view.iowait_pct and view.iowait_pct > 5:
         parts.append(f"iowait {view.iowait_pct:.0f} %")
     return " · ".join(parts)
-
-
-def notes(summary: Summary) -> list[str]:
-    """What the reader must know before believing the page."""
-    run, main = summary.run, summary.main
-    found = list(run.info.notes)
-    if run.info.failure:
-        found.append(run.info.failure)
-    for process in run.processes:
-        if process.raised:
-            where = f" at {process.raised.file}:{process.raised.line}" if process.raised.file else ""
-            text = process.raised.message.splitlines()[0][:160] if process.raised.message else ""
-            found.append(f"pid {process.pid} ended with {process.raised.type}{where}: {text}")
-        found += [
-            f"hook {hook.name!r} was switched off at {hook.when}: {hook.error}"
-            for hook in process.hook_failures
-        ]
-        if process.lost_rows:
-            found.append(f"pid {process.pid}: {process.lost_rows} rows could not be written (disk full?)")
-        if process.unreadable_rows:
-            found.append(f"pid {process.pid}: {process.unreadable_rows} rows cannot be read")
-    found += [f"cannot be read: {text}" for text in run.unreadable]
-    if main is not None:
-        found += _trainer_notes(main)
-    for python in run.host.isolated:
-        found.append(f"pid {python.pid}: Python with {python.flags} cannot be seen from inside")
-    found += [f"host: {field.name} not measured: {field.reason}" for field in run.host.missing[:3]]
-    if not run.host.readings:
-        found.append("the host watcher recorded nothing")
-    return found
-
-
-def _trainer_notes(main: Trainer) -> list[str]:
-    found = []
-    if main.window.remark:
-        found.append(main.window.remark)
-    samples = sum(sample.count for sample in main.record.sampled if sample.stage == "train")
-    if samples < FEW_SAMPLES:
-        found.append(f"source lines rest on only {samples} looks; a longer run gives better ones")
-    if not main.record.ended:
-        found.append("the training process was ended from outside: its last second may be missing")
-    gap = _longest_gap_s(main)
-    if gap > 5:
-        found.append(
-            f"nothing was written for {duration(gap)}: the process was stopped, or the disk was full"
-        )
-    if "+cpu" in (main.record.torch or ""):
-        found.append("this torch has no GPU: the device is the CPU, the model's own time counts as work")
-    else:
-        found.append("GPU counters are not read in this version: times are of the training thread")
-    return found
-
-
-def _longest_gap_s(main: Trainer) -> float:
-    times = [second.sums.t_s for second in main.record.seconds]
-    return max((b - a for a, b in pairwise(times)), default=0.0)
-
-
-def _next(summary: Summary) -> NextCommand:
-    main = summary.main
-    if main is None and not summary.run.info.attached_pid:
-        return NextCommand("stoker doctor", "what can be measured here")
-    if main is not None and main.window.seconds < 20 and summary.run.info.command:
-        return NextCommand(f"stoker why {summary.run.info.id} --json", "a longer run gives firmer figures")
-    return NextCommand(f"stoker why {summary.run.info.id} --json", "everything that was measured")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from stoker.report.columns import fit, pad, wrap
 from stoker.report.escape import printable, shorten_middle
 from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
 
@@ -37,10 +38,9 @@ def render(page: Page) -> list[Text]:
 
 def _title(page: Page) -> list[Text]:
     status = printable(page.status)
-    room = WIDTH - len(status) - 2
-    title = printable(page.title)
-    shown = title if len(title) <= room else title[: room - 1] + "…"
-    return [Text(f"{shown:<{WIDTH - len(status)}}{status}", style="bold")]
+    room = WIDTH - cell_len(status) - 2
+    shown = fit(printable(page.title), room)
+    return [Text(pad(shown, room + 2) + status, style="bold")]
 
 
 def _draw(block: Block) -> list[Text]:
@@ -61,13 +61,7 @@ def _draw(block: Block) -> list[Text]:
 
 
 def _wrap(text: str, indent: int, first: str = "") -> list[str]:
-    return textwrap.wrap(
-        printable(text),
-        WIDTH,
-        initial_indent=first or " " * indent,
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
-    ) or [""]
+    return wrap(printable(text), WIDTH, first or " " * indent, " " * indent)
 
 
 def _heading(text: str) -> list[Text]:
@@ -93,9 +87,8 @@ def _bars(block: Bars) -> list[Text]:
         text.append(f"{bar(row.pct):<{_BAR_WIDTH}}", style="yellow" if row.waiting else "green")
         text.append(f" {row.pct:5.1f} %")
         room = WIDTH - len(text.plain) - 2
-        if row.note and room > 4:
-            note = printable(row.note)
-            text.append("  " + (note if len(note) <= room else note[: room - 1] + "…"), style="dim")
+        if row.note:
+            text.append("  " + fit(printable(row.note), room), style="dim")
         lines.append(text)
     return lines
 
@@ -117,7 +110,7 @@ def _table(block: Table) -> list[Text]:
 
 def _column_widths(rows: list[list[str]]) -> list[int]:
     """Natural widths; where they do not fit the page, the widest column gives way."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    widths = [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
     while sum(widths) + 2 * len(widths) > WIDTH and max(widths) > 8:
         widths[widths.index(max(widths))] -= 1
     return widths
@@ -126,8 +119,8 @@ def _column_widths(rows: list[list[str]]) -> list[int]:
 def _row(row: list[str], widths: list[int], right: frozenset[int]) -> str:
     cells = []
     for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        fitted = shorten_middle(cell, width)
-        cells.append(f"{fitted:>{width}}" if index in right else f"{fitted:<{width}}")
+        ends = shorten_middle(cell, width) if cell.isascii() else fit(cell, width)
+        cells.append(pad(ends, width, right=index in right))
     return ("  " + "  ".join(cells)).rstrip()
 
 

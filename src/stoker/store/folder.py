@@ -8,22 +8,32 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from stoker.errors import FolderError, RunNotFound
-from stoker.model.run import RunInfo
+from stoker.model.run import RunFailure, RunInfo
 
 SCHEMA = "stoker.run/1"
 HOME = ".stoker"
+SHOWN = 5
+CROWDED_BYTES = 2_000_000_000
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def home(base: Path | None = None) -> Path:
     """`.stoker` in the current directory, unless STOKER_HOME says otherwise."""
     chosen = os.environ.get("STOKER_HOME")
-    return Path(chosen) if chosen else (base or Path.cwd()) / HOME
+    return Path(chosen) if chosen else (base or _here()) / HOME
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise FolderError("the current folder is gone", seen=str(error), hint="cd to another one") from error
 
 
 def create(command: Sequence[str], base: Path | None = None) -> Path:
@@ -33,9 +43,7 @@ def create(command: Sequence[str], base: Path | None = None) -> Path:
     folder = root / name
     try:
         root.mkdir(parents=True, exist_ok=True)
-        ignore = root.parent / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
+        _keep_out_of_git(root)
         folder.mkdir()
         (folder / "inside").mkdir()
         (folder / "outside").mkdir()
@@ -48,12 +56,19 @@ def create(command: Sequence[str], base: Path | None = None) -> Path:
     return folder
 
 
+def _keep_out_of_git(root: Path) -> None:
+    """Beside `runs` in a folder of our own; inside it where STOKER_HOME names a folder of the user's."""
+    ignore = (root.parent if root.parent.name == HOME else root) / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+
+
 def script_name(command: Sequence[str]) -> str:
     """The script's own name, for a folder people recognise."""
-    scripts = [part for part in command if part.endswith((".py", ".sh"))]
+    scripts = [Path(part).stem for part in command if part.endswith((".py", ".sh"))]
     modules = [command[i + 1] for i, part in enumerate(command[:-1]) if part == "-m"]
-    chosen = (scripts or modules or list(command[:1]) or ["run"])[0]
-    return _NAME.sub("_", Path(chosen).stem)[:40].strip("._-") or "run"
+    chosen = (scripts or modules or [Path(part).name for part in command[:1]] or ["run"])[0]
+    return _NAME.sub("_", chosen)[:40].strip("._-") or "run"
 
 
 def write_info(folder: Path, info: RunInfo) -> None:
@@ -70,9 +85,8 @@ def write_info(folder: Path, info: RunInfo) -> None:
 
 def read_info(folder: Path) -> RunInfo:
     try:
-        content = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return _info(content)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return _info(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise RunNotFound(
             f"{folder} is not a run that can be read",
             seen=f"run.json: {error}",
@@ -80,11 +94,21 @@ def read_info(folder: Path) -> RunInfo:
         ) from error
 
 
-def _info(content: Mapping[str, object]) -> RunInfo:
-    known = {field.name for field in fields(RunInfo)}
-    values = {key: value for key, value in content.items() if key in known}
-    info = RunInfo(**values)  # type: ignore[arg-type]
-    return replace(info, command=tuple(info.command), notes=tuple(info.notes))
+def _info(content: object) -> RunInfo:
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise ValueError(f"not of the schema {SCHEMA}")
+    info = RunInfo(**_known(content, RunInfo))
+    if not all(isinstance(part, str) for part in (info.id, info.cwd, *info.command, *info.notes)):
+        raise ValueError("a text is missing")
+    float(info.started_wall), float(info.started_s), float(info.ended_s or 0.0)
+    failure = RunFailure(**_known(content["failure"], RunFailure)) if content.get("failure") else None
+    return replace(info, command=tuple(info.command), notes=tuple(info.notes), failure=failure)
+
+
+def _known(content: dict[str, Any], cls: type) -> dict[str, Any]:
+    """Fields of a later version are left out."""
+    names = {field.name for field in fields(cls)}
+    return {key: value for key, value in content.items() if key in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +141,11 @@ def _info_or_none(folder: Path) -> RunInfo | None:
 
 
 def find(name: str | None, base: Path | None = None) -> Path:
-    """A path, a run's name or the end of one, or `latest`."""
-    if name and Path(name).joinpath("run.json").is_file():
+    """A path, a run's name or a part of one, or `latest`."""
+    if name and os.path.isfile(os.path.join(name, "run.json")):
         return Path(name)
-    runs = [item.folder for item in listed(base)]
+    items = listed(base)
+    runs = [item.folder for item in items]
     if not runs:
         raise RunNotFound(
             "there is no recorded run here",
@@ -128,13 +153,26 @@ def find(name: str | None, base: Path | None = None) -> Path:
             hint="stoker run -- python train.py",
         )
     if name in (None, "latest"):
-        return runs[-1]
+        return ([item.folder for item in items if item.info is not None] or runs)[-1]
     matching = [folder for folder in runs if name in folder.name]
     if len(matching) == 1:
         return matching[0]
-    shown = ", ".join(folder.name for folder in (matching or runs)[-5:])
-    problem = "several runs are" if matching else "no run is"
-    raise RunNotFound(f"{problem} called {name!r}", seen=f"there are: {shown}", hint="stoker runs")
+    raise _no_single(name, matching, runs)
+
+
+def _no_single(name: str, matching: list[Path], runs: list[Path]) -> RunNotFound:
+    candidates = matching or runs
+    shown = ", ".join(folder.name for folder in candidates[-SHOWN:])
+    more = f" and {len(candidates) - SHOWN} older" if len(candidates) > SHOWN else ""
+    problem = f"{len(matching)} runs match" if matching else "no run matches"
+    hint = "more of its name, or: stoker runs" if matching else "stoker runs"
+    return RunNotFound(f"{problem} {name!r}", seen=f"there are: {shown}{more}", hint=hint)
+
+
+def crowded_bytes(base: Path | None = None) -> int | None:
+    """The size of all runs together where it is time to prune. Stoker removes nothing by itself."""
+    total = size_bytes(home(base) / "runs")
+    return total if total > CROWDED_BYTES else None
 
 
 def size_bytes(folder: Path) -> int:
@@ -147,11 +185,23 @@ def size_bytes(folder: Path) -> int:
     return total
 
 
-def prune(keep: int, base: Path | None = None) -> list[Path]:
-    """Remove the oldest finished runs, all but `keep`; a run that may still be alive is left."""
-    finished = [item for item in listed(base) if item.info is None or item.info.ended_s is not None]
-    removed = []
-    for item in finished[: max(0, len(finished) - keep)]:
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    removed: tuple[Listed, ...]
+    alive: tuple[Listed, ...]
+    stuck: tuple[Listed, ...]
+    """What could not be removed."""
+    kept: int
+
+
+def prune(keep: int, alive: Callable[[Listed], bool], base: Path | None = None) -> Pruned:
+    """Remove all but the newest `keep` runs; one that is alive is neither counted nor touched."""
+    items = listed(base)
+    living = [item for item in items if alive(item)]
+    rest = [item for item in items if item not in living]
+    old = rest[: max(0, len(rest) - keep)]
+    for item in old:
         shutil.rmtree(item.folder, ignore_errors=True)
-        removed.append(item.folder)
-    return removed
+    stuck = tuple(item for item in old if item.folder.exists())
+    removed = tuple(item for item in old if item not in stuck)
+    return Pruned(removed, tuple(living), stuck, len(rest) - len(old))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stoker.inside import wire
 from stoker.model.record import (
+    PHASES,
     Blocking,
     HookFailure,
     Line,
@@ -24,6 +27,8 @@ from stoker.model.record import (
 )
 from stoker.store.rows import Row, json_rows, tsv_rows
 
+_T = TypeVar("_T")
+
 
 def read_process(path: Path) -> ProcessRecord | None:
     """None where there is not even a header."""
@@ -33,14 +38,14 @@ def read_process(path: Path) -> ProcessRecord | None:
     if collected.header is None:
         return None
     for row in _last_words(path.with_name(f"workers-{collected.header['pid']}.jsonl")):
-        collected.take_worker(row)
+        collected.take(row)
     return collected.record(read_ticks(path, "first"), read_ticks(path, "slow"))
 
 
 def _last_words(path: Path) -> Iterable[Row]:
     """The last row of each worker that ever lived."""
     rows = json_rows(path) if path.exists() else ()
-    return {row["pid"]: row for row in rows if row and row.get("schema") == wire.WORKER_SCHEMA}.values()
+    return {row.get("pid"): row for row in rows if row and row.get("schema") == wire.WORKER_SCHEMA}.values()
 
 
 def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
@@ -50,7 +55,7 @@ def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
     for name in names:
         path = stem.with_name(f"{stem.name}.{name}.tsv")
         if path.exists():
-            rows |= {row[0]: row for row in tsv_rows(path)}
+            rows |= {row[0]: row for row in tsv_rows(path) if len(row) == len(wire.TICK_COLUMNS)}
     return tuple(
         Tick(row[0] / 1e6, row[1] / 1e6, row[2], tuple(us / 1e6 for us in row[3:]))
         for _, row in sorted(rows.items())
@@ -62,19 +67,21 @@ class _Collected:
 
     def __init__(self) -> None:
         self.header: Row | None = None
-        self.rank: Row = {}
+        self.rank: int | None = None
+        self.world: int | None = None
         self.seconds: list[Second] = []
-        self.last_second: Row = {}
+        self.steps: tuple[int, ...] = ()
+        self.batch_rows: int | None = None
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
         self.sequence: list[tuple[int | str, int]] = []
         self.growing: list[tuple[int | str, int]] = []
-        self.loaders: dict[int, Row] = {}
-        self.worker: Row | None = None
+        self.loaders: dict[int, Loader] = {}
+        self.own_fetching: Worker | None = None
         self.workers: list[Worker] = []
         self.places: dict[int, Place] = {}
-        self.lines: list[list[Any]] = []
-        self.syncs: list[list[Any]] = []
+        self.lines: list[tuple[str, str, int, int]] = []
+        self.syncs: list[tuple[str, int, int, float]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
         self.raised: Raised | None = None
@@ -88,57 +95,63 @@ class _Collected:
             return
         try:
             self._sort(row)
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
             self.unreadable += 1
 
-    def take_worker(self, row: Row) -> None:
+    def _sort_worker(self, row: Row) -> None:
         """Workers that fail, fail alike: one of each kind is enough."""
         for hook in row.get("hooks", ()):
-            if all(known.name != hook["name"] for known in self.hooks):
-                self.hooks.append(HookFailure(hook["name"], hook["error"], f"{hook['when']}, in a worker"))
+            name, error = str(hook["name"]), str(hook["error"])
+            if all(known.name != name for known in self.hooks):
+                self.hooks.append(HookFailure(name, error, f"{hook['when']}, in a worker"))
         if "batches" in row:
             self.workers.append(_worker(row))
 
     def _sort(self, row: Row) -> None:
+        if row.get("schema") == wire.WORKER_SCHEMA:
+            self._sort_worker(row)
+            return
         match row.get("k"):
             case wire.HEADER if row["schema"] == wire.SCHEMA:
-                self.header = row
+                self.header = _header(row)
             case wire.SECOND:
                 self.seconds.append(_second(row))
-                self.last_second = row
+                self.steps = tuple(int(count) for count in row.get("steps") or ())
+                self.batch_rows = _maybe(int, row.get("batch_rows"))
             case wire.MARK:
-                self.marks.append(Mark(row["stage"], _sums(row)))
+                self.marks.append(Mark(str(row["stage"]), _sums(row)))
             case wire.OPTIMIZER:
-                self.optimizers.append(row["name"])
+                self.optimizers.append(str(row["name"]))
             case wire.SEQUENCE:
-                self.sequence += [(symbol, count) for symbol, count in row["runs"]]
-                self.growing = [(symbol, count) for symbol, count in [row["growing"]]]
+                runs, growing = [_events(run) for run in row["runs"]], _events(row["growing"])
+                self.sequence += runs
+                self.growing = [growing]
             case wire.LOADER:
-                self.loaders[row["id"]] = row
+                self.loaders[int(row["id"])] = _loader(row)
             case wire.WORKER:
-                self.worker = row
+                self.own_fetching = _worker({**row, "pid": 0})
             case wire.PLACE:
-                self.places[row["id"]] = Place(_line(row["leaf"]), _line(row["user"]))
+                self.places[int(row["id"])] = Place(_line(row["leaf"]), _line(row["user"]))
             case wire.LINES:
-                self.lines = row["lines"]
+                self.lines = [(_phase(p), str(stage), int(at), int(n)) for p, stage, at, n in row["lines"]]
             case wire.SYNCS:
-                self.syncs = row["syncs"]
+                self.syncs = [(_phase(p), int(at), int(n), float(s)) for p, at, n, s in row["syncs"]]
             case wire.RANGES:
-                self.ranges = {name: (n, s) for name, (n, s) in row["ranges"].items()}
+                self.ranges = {name: (int(n), float(s)) for name, (n, s) in row["ranges"].items()}
             case wire.HOOK:
-                self.hooks.append(HookFailure(row["name"], row["error"], row["when"]))
+                self.hooks.append(HookFailure(str(row["name"]), str(row["error"]), str(row["when"])))
             case wire.FAILURE:
-                self.raised = Raised(row["type"], row["message"], row["class"], row["file"], row["line"])
+                self.raised = _raised(row)
             case wire.RANK:
-                self.rank = row
+                self.rank, self.world = _maybe(int, row["rank"]), _maybe(int, row["world"])
             case wire.LOST:
-                self.lost += row["rows"]
+                self.lost += int(row["rows"])
             case wire.END:
                 self.ended = True
 
     def record(self, ticks: tuple[Tick, ...], slow: tuple[Tick, ...]) -> ProcessRecord:
         header = self.header or {}
-        own = (_worker({**self.worker, "pid": header["pid"]}),) if self.worker else ()
+        own = (replace(self.own_fetching, pid=header["pid"]),) if self.own_fetching else ()
         return ProcessRecord(
             pid=header["pid"],
             ppid=header["ppid"],
@@ -147,16 +160,16 @@ class _Collected:
             argv=tuple(header["argv"]),
             began_s=header["t"],
             process_start_s=header["process_start"],
-            rank=self.rank.get("rank"),
-            world=self.rank.get("world"),
+            rank=self.rank,
+            world=self.world,
             seconds=tuple(self.seconds),
             marks=tuple(self.marks),
             ticks=ticks,
             slow_ticks=slow,
             optimizers=tuple(self.optimizers),
-            optimizer_steps=tuple(self.last_second.get("steps", ())),
+            optimizer_steps=self.steps,
             sequence=(*self.sequence, *self.growing),
-            loaders=tuple(_loader(row) for row in self.loaders.values()),
+            loaders=tuple(self.loaders.values()),
             workers=(*own, *self.workers),
             sampled=tuple(self._sampled()),
             blocking=tuple(self._blocking()),
@@ -166,7 +179,7 @@ class _Collected:
             ended=self.ended,
             lost_rows=self.lost,
             unreadable_rows=self.unreadable,
-            batch_rows=self.last_second.get("batch_rows"),
+            batch_rows=self.batch_rows,
         )
 
     def _sampled(self) -> Iterable[Sampled]:
@@ -178,13 +191,56 @@ class _Collected:
             yield Blocking(phase, self.places.get(place, Place(None, None)), count, seconds)
 
 
+def _header(row: Row) -> Row:
+    """With all a record needs, or not at all."""
+    return {
+        "pid": int(row["pid"]),
+        "ppid": int(row["ppid"]),
+        "python": str(row["python"]),
+        "torch": _maybe(str, row["torch"]),
+        "argv": [str(word) for word in row["argv"]],
+        "t": float(row["t"]),
+        "process_start": _maybe(float, row["process_start"]),
+    }
+
+
+def _maybe(kind: Callable[[Any], _T], value: object) -> _T | None:
+    return None if value is None else kind(value)
+
+
+def _events(run: tuple[int | str, int]) -> tuple[int | str, int]:
+    event, count = run
+    return (event if event == "e" else int(event), int(count))
+
+
+def _raised(row: Row) -> Raised:
+    file, line = _maybe(str, row["file"]), _maybe(int, row["line"])
+    return Raised(str(row["type"]), str(row["message"]), str(row["class"]), file, line)
+
+
+def _phase(name: object) -> str:
+    if name not in PHASES:
+        raise ValueError(f"unknown phase {name!r}")
+    return str(name)
+
+
 def _sums(row: Row) -> Sums:
-    return Sums(row["t"], tuple(row["s"]), row["ticks"], row["samples"], row["env_steps"], row["backwards"])
+    phase_s = tuple(float(value) for value in row["s"])
+    t_s = float(row["t"])
+    if len(phase_s) != len(PHASES) or not all(map(isfinite, (t_s, *phase_s))):
+        raise ValueError("phases of another version, or no numbers")
+    counts = (int(row[name]) for name in ("ticks", "samples", "env_steps", "backwards"))
+    return Sums(t_s, phase_s, *counts)
 
 
 def _second(row: Row) -> Second:
     return Second(
-        _sums(row), row["stage"], row["acting_s"], row["tick_max_s"], row["env_calls"], row["pulse_s"]
+        _sums(row),
+        str(row["stage"]),
+        float(row["acting_s"]),
+        _maybe(float, row["tick_max_s"]),
+        int(row["env_calls"]),
+        float(row["pulse_s"]),
     )
 
 
@@ -193,36 +249,36 @@ def _line(value: list[Any] | None) -> Line | None:
 
 
 def _loader(row: Row) -> Loader:
-    seen = row["depth_seen"]
+    seen = int(row["depth_seen"])
     return Loader(
-        id=row["id"],
-        num_workers=row["num_workers"],
-        batch_size=row["batch_size"],
-        prefetch_factor=row["prefetch_factor"],
-        persistent_workers=row["persistent_workers"],
-        pin_memory=row["pin_memory"],
-        length=row["length"],
-        dataset=row["dataset"],
-        epochs=row["epochs"],
-        batches=row["batches"],
-        wait_s=row["wait_s"],
-        wait_max_s=row["wait_max_s"],
-        open_s=row["open_s"],
-        depth_mean=row["depth_sum"] / seen if seen else None,
-        empty_frac=row["empty"] / seen if seen else None,
+        id=int(row["id"]),
+        num_workers=int(row["num_workers"]),
+        batch_size=_maybe(int, row["batch_size"]),
+        prefetch_factor=_maybe(int, row["prefetch_factor"]),
+        persistent_workers=bool(row["persistent_workers"]),
+        pin_memory=bool(row["pin_memory"]),
+        length=_maybe(int, row["length"]),
+        dataset=str(row["dataset"]),
+        epochs=int(row["epochs"]),
+        batches=int(row["batches"]),
+        wait_s=float(row["wait_s"]),
+        wait_max_s=float(row["wait_max_s"]),
+        open_s=float(row["open_s"]),
+        depth_mean=float(row["depth_sum"]) / seen if seen else None,
+        empty_frac=float(row["empty"]) / seen if seen else None,
     )
 
 
 def _worker(row: Row) -> Worker:
     return Worker(
-        pid=row["pid"],
-        number=row["worker"],
-        batches=row["batches"],
-        samples=row["samples"],
-        wall_s=row["wall_s"],
-        cpu_s=row["cpu_s"],
-        collate_s=row["collate_s"],
-        sample_max_s=row["sample_max_s"],
-        alive_s=row["alive_s"],
-        lines=tuple((_line(leaf), _line(user), n) for leaf, user, n in row.get("lines", ())),
+        pid=int(row["pid"]),
+        number=_maybe(int, row["worker"]),
+        batches=int(row["batches"]),
+        samples=int(row["samples"]),
+        wall_s=float(row["wall_s"]),
+        cpu_s=float(row["cpu_s"]),
+        collate_s=float(row["collate_s"]),
+        sample_max_s=float(row["sample_max_s"]),
+        alive_s=float(row["alive_s"]),
+        lines=tuple((_line(leaf), _line(user), int(n)) for leaf, user, n in row.get("lines", ())),
     )

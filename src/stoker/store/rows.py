@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 Row = dict[str, Any]
+
+LINE_MAX_BYTES = 8_000_000
+"""No writer of ours comes near it: a longer line is somebody else's, and is not held in memory."""
 
 
 def json_rows(path: Path) -> Iterator[Row | None]:
     """Each line as a dict, or None where it is none."""
     with path.open("rb") as handle:
-        for line in handle:
-            if not line.endswith(b"\n"):
-                return  # still being written, or torn by a kill
+        for line in _whole_lines(handle):
+            if not line.strip():
+                continue  # ends a torn line after a full disk
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 yield None
                 continue
             yield row if isinstance(row, dict) else None
@@ -27,14 +30,21 @@ def json_rows(path: Path) -> Iterator[Row | None]:
 def tsv_rows(path: Path) -> Iterator[list[int]]:
     """Numbers of each whole line after the header."""
     with path.open("rb") as handle:
-        header = handle.readline()
-        width = header.count(b"\t") + 1
-        for line in handle:
-            if not line.endswith(b"\n"):
-                return
+        lines = _whole_lines(handle)
+        width = next(lines, b"").count(b"\t") + 1
+        for line in lines:
             cells = line.split(b"\t")
             if len(cells) == width:
                 try:
                     yield [int(cell) for cell in cells]
                 except ValueError:
                     continue
+
+
+def _whole_lines(handle: BinaryIO) -> Iterator[bytes]:
+    """Without the last one where it is still being written, or was torn by a kill. One that is too long comes
+    in pieces, none of which can be read."""
+    while line := handle.readline(LINE_MAX_BYTES):
+        if not line.endswith(b"\n") and len(line) < LINE_MAX_BYTES:
+            return
+        yield line

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -139,8 +140,21 @@ def gone(identity: procfs.Identity) -> bool:
 
 
 def interrupt(driven: Any) -> None:
-    """From another process each time, as three key presses are never one request told twice."""
-    assert os.spawnlp(os.P_WAIT, "kill", "kill", "-INT", str(driven.process.pid)) == 0
+    """From another process each time, as three key presses are never one request told twice; and heard before
+    the next one comes, since the kernel makes one of two that wait."""
+    pid = driven.process.pid
+    assert os.spawnlp(os.P_WAIT, "kill", "kill", "-INT", str(pid)) == 0
+    end = time.monotonic() + 20
+    while waits_for_it(pid, signal.SIGINT) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def waits_for_it(pid: int, number: int) -> bool:
+    status = procfs.read_text(f"/proc/{pid}/status") or ""
+    masks = [
+        int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))
+    ]
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def test_ctrl_z_stops_both_and_both_go_on(drive: Drive, signal_log: Any, until: Until) -> None:

@@ -1,0 +1,127 @@
+"""What the reader of a run's page must know before believing it, and what to type next."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from itertools import pairwise
+
+from stoker.diagnose.failure import place
+from stoker.diagnose.summary import Summary, Trainer
+from stoker.model.record import HookFailure, ProcessRecord
+from stoker.model.run import Run, short_id
+from stoker.report.figures import counted, duration
+from stoker.report.page import NextCommand
+
+FEW_SAMPLES = 40
+SHORT_S = 20.0
+RAISED_SHOWN = 3
+MISSING_SHOWN = 3
+LONGER = "60s"
+COMMAND_MAX = 74
+"""A longer one would not fit a line, and half a command is of no use."""
+
+
+def notes(summary: Summary) -> list[str]:
+    run, main = summary.run, summary.main
+    found = list(run.info.notes) + _raised(run)
+    for process in run.processes:
+        found += _process_notes(process)
+    found += [f"cannot be read: {text}" for text in run.unreadable]
+    if main is not None:
+        found += _trainer_notes(main, summary)
+    return list(dict.fromkeys(found + _host_notes(run)))  # several processes may say the same
+
+
+def _raised(run: Run) -> list[str]:
+    """Exceptions beside the one the page names; a process told to stop is no news."""
+    told_to_stop = run.info.ended_by in ("time-limit", "signal-from-user")
+    named = run.info.failure.pid if run.info.failure else None
+    found = []
+    for process in run.processes:
+        raised = process.raised
+        if raised is None or process.pid == named or (told_to_stop and raised.kind == "interrupted"):
+            continue
+        where = f" at {place(raised).removeprefix(run.info.cwd + os.sep)}" if place(raised) else ""
+        first_line = raised.message.strip().partition("\n")[0]
+        found.append(
+            f"pid {process.pid} ended with {raised.type}{where}{f': {first_line}' if first_line else ''}"
+        )
+    if len(found) > RAISED_SHOWN:
+        return [*found[:RAISED_SHOWN], f"{len(found) - RAISED_SHOWN} more processes ended with an exception"]
+    return found
+
+
+def _process_notes(process: ProcessRecord) -> list[str]:
+    found = [_hook_note(hook) for hook in process.hook_failures]
+    if process.lost_rows:
+        found.append(
+            f"pid {process.pid}: {counted(process.lost_rows, 'row')} could not be written (disk full?)"
+        )
+    if process.unreadable_rows:
+        found.append(f"pid {process.pid}: {counted(process.unreadable_rows, 'row')} cannot be read")
+    return found
+
+
+def _hook_note(hook: HookFailure) -> str:
+    if hook.when == "the end":  # a name given with --env or --eval that never came up
+        return hook.error
+    return f"hook {hook.name!r} was switched off at {hook.when}: {hook.error}"
+
+
+def _host_notes(run: Run) -> list[str]:
+    found = [
+        f"pid {one.pid}: Python with {one.flags} cannot be seen from inside" for one in run.host.isolated
+    ]
+    missing = run.host.missing
+    found += [f"host: {field.name} not measured: {field.reason}" for field in missing[:MISSING_SHOWN]]
+    if len(missing) > MISSING_SHOWN:
+        found.append(f"host: {len(missing) - MISSING_SHOWN} more fields not measured, see outside/host.jsonl")
+    if not run.host.readings:
+        return [*found, "the host watcher recorded nothing"]
+    lost = max(reading.lost_rows or 0 for reading in run.host.readings)
+    return [*found, f"host: {counted(lost, 'row')} could not be written (disk full?)"] if lost else found
+
+
+def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
+    found = []
+    if main.window.remark:
+        found.append(main.window.remark)
+    samples = sum(sample.count for sample in main.record.sampled if sample.stage == "train")
+    if not samples:
+        found.append("the training was never looked at: there are no source lines")
+    elif samples < FEW_SAMPLES:
+        found.append(f"source lines rest on only {counted(samples, 'look')}; a longer run gives better ones")
+    if not main.record.ended and summary.run.info.ended_s is not None:
+        found.append("the training process was ended from outside: its last second may be missing")
+    gap = _longest_gap_s(main)
+    if gap > 5:
+        found.append(
+            f"nothing was written for {duration(gap)}: the process was stopped, or the disk was full"
+        )
+    if "+cpu" in (main.record.torch or ""):
+        found.append("this torch has no GPU: the device is the CPU, the model's own time counts as work")
+    else:
+        found.append("GPU counters are not read in this version: times are of the training thread")
+    return found
+
+
+def _longest_gap_s(main: Trainer) -> float:
+    times = [second.sums.t_s for second in main.record.seconds]
+    return max((b - a for a, b in pairwise(times)), default=0.0)
+
+
+def next_command(summary: Summary) -> NextCommand:
+    info, main = summary.run.info, summary.main
+    if info.attached_pid:
+        return NextCommand("stoker run -- python train.py", "started so, the inside is seen too")
+    if main is None and summary.run.host.isolated:
+        flags = summary.run.host.isolated[0].flags
+        return NextCommand("stoker run -- python train.py", f"without {flags} the inside is seen")
+    if main is None and info.failure is None:
+        return NextCommand("stoker doctor", "what can be measured here")
+    again = f"stoker run --for {LONGER} -- {shlex.join(info.command)}"
+    cut_short = main is not None and main.window.seconds < SHORT_S and info.ended_by == "time-limit"
+    if cut_short and len(again) <= COMMAND_MAX:
+        return NextCommand(again, "for firmer figures")
+    return NextCommand(f"stoker why {short_id(info.id)} --json", "everything that was measured")

@@ -1,0 +1,159 @@
+"""Runs that never happened, with figures chosen by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.model.host import HostHeader, HostReading, HostRecord
+from stoker.model.record import (
+    PHASES,
+    Loader,
+    Mark,
+    Place,
+    ProcessRecord,
+    Sampled,
+    Second,
+    Sums,
+    Tick,
+    Worker,
+)
+from stoker.model.run import Run, RunInfo
+
+CWD = "/home/me/project"
+BEGAN_S = 1000.0
+STARTUP_S = 3.0
+
+
+def place(text: str) -> Place:
+    """`train.py:12 step`, in the project; `numpy/x.py:3 f < train.py:12 step` in a library below it."""
+    leaf, _, user = text.partition(" < ")
+    return Place(_line(leaf), _line(user or leaf))
+
+
+def _line(text: str) -> tuple[str, int, str]:
+    where, _, function = text.partition(" ")
+    path, _, number = where.partition(":")
+    root = "/usr/lib/python3/site-packages" if path.startswith("numpy") else CWD
+    return (f"{root}/{path}", int(number), function)
+
+
+def sums(t_s: float, ticks: float = 0, samples: float = 0, env_steps: float = 0, **phase_s: float) -> Sums:
+    seconds = tuple(phase_s.get(name, 0.0) for name in PHASES)
+    return Sums(t_s, seconds, int(ticks), int(samples), int(env_steps), int(ticks))
+
+
+def training(
+    shares: Mapping[str, float],
+    *,
+    seconds: int = 60,
+    ticks_per_s: float = 20.0,
+    batch: int = 32,
+    env_steps_per_tick: float = 0.0,
+    acting: float = 0.0,
+    pid: int = 4312,
+    torch: str = "2.13.0+cpu",
+    speeds: Sequence[float] | None = None,
+    **more: Any,
+) -> ProcessRecord:
+    """A train stage of even speed, in which each phase has its share of every second. `speeds` changes the
+    speed from second to second, by a factor."""
+    start_s = BEGAN_S + STARTUP_S
+    rows, made = [], 1.0
+    for second in range(seconds + 1):
+        if second:
+            made += ticks_per_s * (speeds[second - 1] if speeds else 1.0)
+        phases = {name: share * second for name, share in shares.items()}
+        done = sums(start_s + second, made, made * batch, made * env_steps_per_tick, **phases)
+        rows.append(Second(done, "train", acting * second, 1 / ticks_per_s, 0, 0.001 * second))
+    ticks = tuple(
+        Tick(start_s + (n + 1) / ticks_per_s, 1 / ticks_per_s, 0, (0.0,) * len(PHASES))
+        for n in range(int(min(seconds, 60) * ticks_per_s))
+    )
+    record = ProcessRecord(
+        pid=pid,
+        ppid=4311,
+        python="3.11.7",
+        torch=torch,
+        argv=("train.py",),
+        began_s=BEGAN_S + 1.0,
+        process_start_s=BEGAN_S,
+        rank=None,
+        world=None,
+        seconds=tuple(rows),
+        marks=(Mark("train", rows[0].sums),),
+        ticks=ticks,
+        optimizers=("SGD",),
+        optimizer_steps=(int(made),),
+        sequence=((0, int(made)),),
+        ended=True,
+    )
+    return replace(record, **more)
+
+
+def looks(lines: Mapping[tuple[str, str], int]) -> tuple[Sampled, ...]:
+    """`{("other", "train.py:12 step"): 40}`."""
+    return tuple(Sampled(phase, "train", place(text), count) for (phase, text), count in lines.items())
+
+
+def loader(**more: Any) -> Loader:
+    plain = Loader(0, 2, 32, 2, False, False, 100, "Pictures", 12, 1200, 20.0, 0.2, 0.1, 0.5, 0.7)
+    return replace(plain, **more)
+
+
+def worker(number: int | None = 0, **more: Any) -> Worker:
+    plain = Worker(5000 + (number or 0), number, 600, 19200, 57.0, 25.0, 1.2, 0.02, 60.0)
+    return replace(plain, **more)
+
+
+def host(seconds: int = 60, **more: Any) -> HostRecord:
+    header = HostHeader("stoker.host/1", "id", 4312, 1.0, BEGAN_S, 0.0, cores_allowed=8.0)
+    readings = tuple(
+        HostReading(
+            BEGAN_S + second,
+            processes=3,
+            cpu_s_total=2.5 * second,
+            rss_bytes=2_400_000_000,
+            hottest_core_pct=97.0,
+            iowait_pct=1.0,
+            read_bytes_total=1000 * second,
+        )
+        for second in range(seconds + 4)
+    )
+    return replace(HostRecord(header, readings), **more)
+
+
+def run(*processes: ProcessRecord, host: HostRecord | None = None, **info: Any) -> Run:
+    plain = RunInfo(
+        id="20260304-050607-train-0a1b2c",
+        command=("python", "train.py", "--lr", "0.1"),
+        cwd=CWD,
+        started_wall=1772600767.0,
+        started_s=BEGAN_S,
+        ended_s=BEGAN_S + 65.0,
+        exit_code=0,
+        ended_by="itself",
+        stoker="0.1.0",
+        host="box",
+    )
+    folder = Path(CWD, ".stoker/runs/20260304-050607-train-0a1b2c")
+    return Run(folder, replace(plain, **info), processes, host if host is not None else _host())
+
+
+_host = host
+
+
+class Synthetic:
+    """All of the above, for tests: `make.run(make.training({"data": 0.4, "forward": 0.6}))`."""
+
+    place, sums, training, looks = map(staticmethod, (place, sums, training, looks))
+    loader, worker, host, run = map(staticmethod, (loader, worker, host, run))
+
+
+@pytest.fixture
+def make() -> type[Synthetic]:
+    return Synthetic

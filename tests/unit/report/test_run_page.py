@@ -1,0 +1,212 @@
+"""Whole pages of runs that never happened, compared with texts under tests/golden.
+
+STOKER_UPDATE_GOLDEN=1 writes them anew; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.diagnose.summary import summarise
+from stoker.model.host import HostRecord, IsolatedPython, MissingField
+from stoker.model.record import HookFailure, ProcessRecord, Raised
+from stoker.model.run import Run, RunFailure
+from stoker.report import markdown, run_json, run_page, text
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+Make = Any
+
+SUPERVISED = {"data": 0.45, "forward": 0.2, "loss": 0.01, "backward": 0.28, "optim": 0.04, "other": 0.02}
+ACTING = {"env": 0.42, "infer": 0.22, "forward": 0.08, "backward": 0.15, "optim": 0.08, "other": 0.05}
+PYTHON = {"other": 0.46, "env": 0.12, "forward": 0.1, "backward": 0.2, "optim": 0.1, "infer": 0.02}
+BUSY = {"forward": 0.4, "backward": 0.5, "optim": 0.06, "data": 0.03, "other": 0.01}
+
+
+def data_bound(make: Make) -> Run:
+    lines = {("data", "train.py:40 main"): 300, ("backward", "train.py:44 main"): 180}
+    record = make.training(
+        SUPERVISED,
+        loaders=(make.loader(), make.loader(id=1, batches=40, length=10)),
+        workers=(make.worker(0), make.worker(1)),
+        sampled=make.looks(lines),
+    )
+    return make.run(
+        record,
+        command=("python", "train.py", "--epochs", "90"),
+        ended_by="time-limit",
+        exit_code=None,
+        exit_signal=2,
+    )
+
+
+def env_bound(make: Make) -> Run:
+    record = make.training(
+        ACTING,
+        env_steps_per_tick=8.0,
+        acting=0.21,
+        optimizers=("Adam",),
+        sequence=tuple((event, count) for _ in range(40) for event, count in (("e", 2048), (0, 320))),
+        sampled=make.looks({("env", "sim.py:7 Sim.step"): 200}),
+    )
+    return make.run(record, total="5e6 env_steps")
+
+
+def python_bound(make: Make) -> Run:
+    lines = {
+        ("other", "replay_buffer.py:22 get_batches"): 320,
+        ("other", "numpy/core.py:9 concatenate < train.py:50 collect"): 80,
+        ("backward", "train.py:61 update"): 200,
+        ("env", "train.py:30 collect"): 100,
+    }
+    record = make.training(
+        PYTHON,
+        env_steps_per_tick=1.0,
+        optimizers=("Adam", "Adam"),
+        sequence=(("e", 1000), *(((0, 1), (1, 1), ("e", 1)) * 300)),
+        sampled=make.looks(lines),
+    )
+    return make.run(record)
+
+
+def two_ranks(make: Make) -> Run:
+    ranks = [make.training(SUPERVISED, pid=100 + n, rank=n, world=2, torch="2.13.0+cu126") for n in (1, 0)]
+    return make.run(*ranks, command=("torchrun", "--nproc_per_node=2", "/long/way/to/train.py"))
+
+
+def outside_only(make: Make) -> Run:
+    return make.run(attached_pid=4312, exit_code=None, ended_by="watching ended")
+
+
+def no_torch(make: Make) -> Run:
+    return make.run(host=make.host(0))
+
+
+def isolated(make: Make) -> Run:
+    return make.run(host=make.host(isolated=(IsolatedPython(4312, "-I"),)))
+
+
+def failed(make: Make) -> Run:
+    raised = Raised(
+        "RuntimeError", "shapes [3] and [4]\nsecond line", "exception", "/home/me/project/net.py", 9
+    )
+    failure = RunFailure(
+        "exception", "exit code 1", "", raised.type, raised.message, raised.file, raised.line, 4312
+    )
+    record = make.training(SUPERVISED, seconds=12, raised=raised, sampled=make.looks({}))
+    return make.run(record, exit_code=1, failure=failure)
+
+
+def failed_hook(make: Make) -> Run:
+    hooks = (HookFailure("envs", "AttributeError(\"no attribute 'step_async'\")", "install"),)
+    missing = tuple(MissingField(name, f"/proc/{name} cannot be read") for name in ("a", "b", "c", "d", "e"))
+    record = make.training(BUSY, hook_failures=hooks, lost_rows=3, unreadable_rows=1, ended=False)
+    return make.run(record, host=make.host(missing=missing), notes=("the host watcher ended with code 1",))
+
+
+def too_short(make: Make) -> Run:
+    record = make.training(BUSY, seconds=2, ticks_per_s=4.0)
+    return make.run(record, ended_by="time-limit", exit_code=None, exit_signal=2, host=HostRecord())
+
+
+def unsteady(make: Make) -> Run:
+    speeds = [1.0] * 30 + [0.5] * 30
+    return make.run(make.training(BUSY, speeds=speeds, sampled=make.looks({("data", "a.py:1 f"): 50})))
+
+
+def killed(make: Make) -> Run:
+    failure = RunFailure("signal", "ended by SIGKILL", "somebody sent it")
+    record = make.training(SUPERVISED, loaders=(make.loader(num_workers=0),), workers=(make.worker(None),))
+    return make.run(replace(record, ended=False), exit_code=None, exit_signal=9, failure=failure)
+
+
+def interrupted(make: Make) -> Run:
+    raised = Raised("KeyboardInterrupt", "", "interrupted", "/home/me/project/train.py", 40)
+    text = "ended by SIGINT after the user asked for it"
+    failure = RunFailure("interrupted", text, "", raised.type, "", raised.file, raised.line, 4312)
+    record = make.training(BUSY, raised=raised, sampled=make.looks({("forward", "train.py:41 main"): 99}))
+    return make.run(
+        record,
+        exit_code=None,
+        exit_signal=2,
+        ended_by="signal-from-user",
+        failure=failure,
+        total="12000 ticks",
+    )
+
+
+def alive(make: Make) -> Run:
+    return make.run(make.training(BUSY, ended=False), ended_s=None, exit_code=None, ended_by=None)
+
+
+RUNS = [
+    data_bound, env_bound, python_bound, two_ranks, outside_only, no_torch, isolated, failed, failed_hook,
+    too_short, unsteady, killed, interrupted, alive,
+]  # fmt: skip
+
+
+def compare(name: str, found: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("STOKER_UPDATE_GOLDEN"):
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8"), f"{name} has changed; STOKER_UPDATE_GOLDEN=1 accepts it"
+
+
+@pytest.mark.parametrize("build", RUNS)
+def test_page(make: Make, build: Callable[[Make], Run]) -> None:
+    page = text.plain(run_page.build(summarise(build(make))))
+    assert max(map(len, page.splitlines())) <= 80
+    assert page.splitlines()[-1].startswith("next: ")
+    compare(f"{build.__name__}.txt", page)
+
+
+def test_markdown(make: Make) -> None:
+    compare("data_bound.md", markdown.render(run_page.build(summarise(data_bound(make)))))
+
+
+@pytest.mark.parametrize("build", RUNS)
+def test_json(make: Make, build: Callable[[Make], Run]) -> None:
+    run = build(make)
+    shown = json.loads(run_json.render(summarise(run)))
+    assert set(shown) == {
+        "schema", "run", "folder", "sentence", "whole_training", "trainers", "processes", "host", "notes",
+    }  # fmt: skip
+    assert shown["schema"] == "stoker.why/1"
+    assert shown["run"]["id"] == run.info.id
+    assert [process["pid"] for process in shown["processes"]] == [process.pid for process in run.processes]
+    for trainer in shown["trainers"]:
+        assert abs(sum(trainer["phase_pct"].values()) - 100) < 0.1
+        assert trainer["window"]["seconds"] > 0
+    page = text.plain(run_page.build(summarise(run)))
+    assert " ".join(shown["sentence"].split()) in " ".join(page.split())
+
+
+def test_shares_of_a_page_add_up(make: Make) -> None:
+    main = summarise(data_bound(make)).main
+    assert main is not None
+    assert sum(main.phase_pct.values()) == pytest.approx(100)
+    assert {name: round(pct) for name, pct in main.phase_pct.items() if pct} == {
+        name: round(100 * share) for name, share in SUPERVISED.items()
+    }
+
+
+def test_text_from_outside_is_shown_and_not_obeyed(make: Make) -> None:
+    nasty = "\x1b[2J[bold]x[/bold] </script>\u202e"
+    raised = Raised(nasty, nasty, "exception", nasty, 3)
+    record: ProcessRecord = make.training(
+        BUSY, raised=raised, hook_failures=(HookFailure(nasty, nasty, nasty),)
+    )
+    failure = RunFailure("exception", nasty, nasty, nasty, nasty, nasty, 3, 1)
+    summary = summarise(make.run(record, command=(nasty, nasty), notes=(nasty,), failure=failure))
+    page = run_page.build(summary)
+    for shown in (text.plain(page), markdown.render(page), run_json.render(summary)):
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+    assert "[bold]x[/bold]" in text.plain(page)
+    assert "</script>" not in markdown.render(page)
