@@ -34,7 +34,7 @@ def ticking(bench: Bench, stubs: Path) -> list[str]:
     return ["python", str(stubs / "ticking.py"), str(bench.folder / "progress"), str(bench.folder / "stop")]
 
 
-def recorded(bench: Bench) -> bool:
+def has_row(bench: Bench) -> bool:
     return any(b'"second"' in path.read_bytes() for path in bench.home.glob("runs/*/inside/*.jsonl"))
 
 
@@ -72,7 +72,7 @@ def test_a_time_limit_ends_workers_in_sessions_of_their_own(bench: Bench, stubs:
 
 def test_ctrl_c_keeps_what_was_measured(bench: Bench, stubs: Path, until: Until) -> None:
     process = bench.start_on_terminal("run", "--", *ticking(bench, stubs))
-    until(lambda: recorded(bench), "the first second to be written")
+    until(lambda: has_row(bench), "the first second to be written")
     os.write(bench.terminal, b"\x03")
     shown = read_terminal(bench, process).decode()
     assert process.returncode == 128 + signal.SIGINT
