@@ -224,7 +224,8 @@ class Agent:
         if last or now - self.last_lines >= WORKER_S:
             self.last_lines = now
             self.pulse.settle(last=True)
-            lines = sorted(self.pulse.lines.items(), key=lambda item: -item[1])[:5]
+            fetching = [item for item in self.pulse.lines.items() if item[0][0] == wire.DATA]
+            lines = sorted(fetching, key=lambda item: -item[1])[:5]
             places = {place["id"]: place for place in self.places.new}
             shown = [
                 [places[key[2]]["leaf"], places[key[2]]["user"], n] for key, n in lines if key[2] in places

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,16 +91,3 @@ def test_nothing_is_known_of_workers_that_never_wrote(make: Make) -> None:
     (view,) = loader_views(make.training({"data": 1.0}, loaders=(make.loader(),)))
     assert (view.fetch_ms, view.sample_ms, view.supply_per_s, view.cpu_frac) == (None, None, None, None)
     assert loader_views(make.training({"data": 1.0}, loaders=(make.loader(batches=0),))) == []
-
-
-def test_a_waiting_worker_is_not_at_work_in_the_training_loop(make: Make) -> None:
-    """A forked worker that waits has the line of the training thread that forked it on its stack."""
-    reads, loop = make.place("data.py:8 read").user, make.place("train.py:40 main").user
-    workers = (make.worker(0, lines=((reads, reads, 30), (loop, loop, 300))),)
-    record = make.training(
-        {"data": 1.0}, loaders=(make.loader(),), workers=workers,
-        sampled=make.looks({("data", "train.py:40 main"): 50}),
-    )  # fmt: skip
-    assert loader_views(record)[0].lines == [(reads, 1.0)]
-    unsampled = replace(record, sampled=())
-    assert len(loader_views(unsampled)[0].lines) == 2

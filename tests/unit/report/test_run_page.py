@@ -1,15 +1,10 @@
-"""Whole pages of runs that never happened, compared with texts under tests/golden.
-
-STOKER_UPDATE_GOLDEN=1 writes them anew; read the difference before committing it.
-"""
+"""Whole pages of runs that never happened, compared with texts under tests/golden."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +15,8 @@ from stoker.model.record import HookFailure, ProcessRecord, Raised
 from stoker.model.run import Run, RunFailure
 from stoker.report import markdown, run_json, run_page, text
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 Make = Any
+Golden = Callable[[str, str], None]
 
 SUPERVISED = {"data": 0.45, "forward": 0.2, "loss": 0.01, "backward": 0.28, "optim": 0.04, "other": 0.02}
 ACTING = {"env": 0.42, "infer": 0.22, "forward": 0.08, "backward": 0.15, "optim": 0.08, "other": 0.05}
@@ -151,23 +146,16 @@ RUNS = [
 ]  # fmt: skip
 
 
-def compare(name: str, found: str) -> None:
-    path = GOLDEN / name
-    if os.environ.get("STOKER_UPDATE_GOLDEN"):
-        path.write_text(found, encoding="utf-8")
-    assert found == path.read_text(encoding="utf-8"), f"{name} has changed; STOKER_UPDATE_GOLDEN=1 accepts it"
-
-
 @pytest.mark.parametrize("build", RUNS)
-def test_page(make: Make, build: Callable[[Make], Run]) -> None:
+def test_page(make: Make, build: Callable[[Make], Run], golden: Golden) -> None:
     page = text.plain(run_page.build(summarise(build(make))))
     assert max(map(len, page.splitlines())) <= 80
     assert page.splitlines()[-1].startswith("next: ")
-    compare(f"{build.__name__}.txt", page)
+    golden(f"{build.__name__}.txt", page)
 
 
-def test_markdown(make: Make) -> None:
-    compare("data_bound.md", markdown.render(run_page.build(summarise(data_bound(make)))))
+def test_markdown(make: Make, golden: Golden) -> None:
+    golden("data_bound.md", markdown.render(run_page.build(summarise(data_bound(make)))))
 
 
 @pytest.mark.parametrize("build", RUNS)
