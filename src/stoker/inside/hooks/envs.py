@@ -14,25 +14,23 @@ _WRAPPERS_MAX = 20
 class EnvHook(Hook):
     """The wrapping that Gymnasium's, Gym's, SB3's and the user's own environments share."""
 
-    def __init__(self, agent):
-        super().__init__(agent)
-        self.counted = None
-        self.count = 1
-
     def wrap_step(self, function, counts):
-        call = self.wrap_phase(function, ENV, ends=self.stepped if counts else None)
+        call = self.wrap_phase(function, ENV, ends=self._counting() if counts else None)
         call._stoker_original = function
         return call
 
-    def stepped(self, args):
-        self.recorder.env_stepped(self.count_of(args[0] if args else None))
+    def _counting(self):
+        """Environments behind one step are looked up once, for wrappers lie one in another."""
+        stepped, known, count = self.recorder.env_stepped, None, 1
 
-    def count_of(self, env):
-        """Environments behind one step; looked up once, for wrappers lie one in another."""
-        key = id(env)
-        if self.counted != key:
-            self.counted, self.count = key, _env_count(env)
-        return self.count
+        def ends(args):
+            nonlocal known, count
+            env = args[0] if args else None
+            if known != id(env):
+                known, count = id(env), _env_count(env)
+            stepped(count)
+
+        return ends
 
     def wrap_class(self, kind):
         for name in _METHODS:
