@@ -5,9 +5,9 @@
 Loops of one CPU thread, of about 2 and 20 ms a tick: an off-policy one (an env step, five model calls, two
 backward passes, two optimizer steps) and a supervised one (a batch, one of each). For each pair of blocks the
 ratio of the time per tick, on over off; reported are the mean of the log ratios and its 95 % interval (t), on
-the wall clock and on the process's CPU clock (which a noisy neighbour does not move). Beside it the hooks' own
-account: calls per tick times the cost of a call in a tight loop, which in a training is about three times as
-much, since the processor's caches are cold there.
+the wall clock and on the process's CPU clock (which a noisy neighbour hardly moves). Beside it the hooks'
+own account: calls per tick times the cost of a call in a tight loop; in a training, with the processor's
+caches cold, it is about three times that.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Agent:
         self.rank = self.rank_written = None
         self.born = time.perf_counter()
         self.began = self.ended = False
-        self.sequence_written = 0
+        self.sequence_written = 1  # the first is None
         self.optimizers_written = 0
         self.marks_written = 0
         self.hooks_written = set()
@@ -325,8 +325,8 @@ class Agent:
     def _sequence(self):
         """The last run may still grow: it is told anew each time."""
         start, recorder = self.sequence_written, self.recorder
-        runs = list(zip(recorder.symbols[start:], recorder.repeats[start:]))
-        if runs and runs[-1][0] is not None:
+        runs = [run for run in zip(recorder.symbols[start:], recorder.repeats[start:]) if run[1]]
+        if runs:
             self.writer.row(wire.SEQUENCE, {"runs": runs[:-1], "growing": runs[-1]})
             self.sequence_written += len(runs) - 1
 

@@ -18,6 +18,8 @@ from time import perf_counter
 from . import wire
 
 SAMPLE_S = 0.05
+MANY = 600
+"""So many looks tell the lines to a point or two: from then on one looks less often."""
 SWITCH_S = 0.0001
 NAP_S = 0.002
 NAP_MAX_S = 0.010
@@ -118,5 +120,6 @@ class Pulse:
 
     def _limit(self, cost_s):
         self.cost_s += cost_s
-        wanted = cost_s / SHARE_MAX if cost_s > 0.0005 else SAMPLE_S
-        self.interval_s = max(SAMPLE_S, 0.9 * self.interval_s + 0.1 * min(wanted, 1.0))
+        usual = SAMPLE_S * (1 if self.samples < MANY else 2 if self.samples < 5 * MANY else 4)
+        wanted = cost_s / SHARE_MAX if cost_s > 0.0005 else usual
+        self.interval_s = max(usual, 0.9 * self.interval_s + 0.1 * min(wanted, 1.0))

@@ -2,16 +2,12 @@
 
 One recorder per process, one owner thread. Hooks call `enter` and `leave`; every moment between belongs to
 exactly one phase. All sums are cumulative; the pulse thread reads them once a second. Nothing here writes.
-
-What a tick leaves behind goes into flat arrays of numbers: containers that outlive a tick would make Python's
-garbage collector run more often than it does without us.
 """
 
 import os
 import threading
 import time
 import weakref
-from array import array
 from time import perf_counter
 
 from . import wire
@@ -30,8 +26,8 @@ CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD) for phase in range(len(w
 
 
 EDGE = -1
-ROW = 6 + len(wire.PHASES)
-WAITING_MAX = wire.TICKS_WAITING_MAX * ROW
+TOTALS = 6
+"""Where the sums begin in a row of a tick."""
 
 
 class Snapshot:
@@ -113,9 +109,9 @@ class Recorder:
         self.ticks = 0
         self.ticks_dropped = 0
         self.tick_row = None
-        self.tick_rows = array("d")
-        self.symbols = []
-        self.repeats = array("q")
+        self.tick_rows = []
+        self.symbols = [None]  # nothing is equal to None
+        self.repeats = [0]
         self.stage = self.usual = wire.STARTUP
         self.marks = []
         self.eval_candidate = None
@@ -255,10 +251,13 @@ class Recorder:
         if self.stage is wire.EVAL:
             return
         symbols = self.symbols
-        if symbols and symbols[-1] == "e":
+        if symbols[-1] == "e":
             self.repeats[-1] += 1
-        else:
-            self._new_run("e")
+        elif len(symbols) < wire.SEQUENCE_MAX:
+            symbols.append("e")
+            self.repeats.append(1)
+        elif symbols[-1] is not None:
+            self._close_sequence()
 
     def optimizer_stepped(self, optimizer):
         """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
@@ -273,10 +272,13 @@ class Recorder:
             self.eval_named = 0
             self._end_eval()
         symbols = self.symbols
-        if symbols and symbols[-1] == index:
+        if symbols[-1] == index:
             self.repeats[-1] += 1
-        else:
-            self._new_run(index)
+        elif len(symbols) < wire.SEQUENCE_MAX:
+            symbols.append(index)
+            self.repeats.append(1)
+        elif symbols[-1] is not None:
+            self._close_sequence()
         if index != self.tick_optimizer:
             self.others_since_tick += 1
             if steps[index] <= steps[self.tick_optimizer] and not self._tick_stopped():
@@ -284,12 +286,12 @@ class Recorder:
             self.tick_optimizer = index
         self.others_since_tick = 0
         self.ticks = ticks = self.ticks + 1
-        counted = (ticks, self.samples, self.env_steps, self.counts[BACKWARD])
-        self.tick_row = row = (index, self.since, *counted, *self.totals)
+        backwards, rows = self.counts[BACKWARD], self.tick_rows
+        self.tick_row = (index, self.since, ticks, self.samples, self.env_steps, backwards, *self.totals)
         if self.usual is wire.STARTUP:
             self._first_tick()
-        elif len(self.tick_rows) < WAITING_MAX:
-            self.tick_rows.extend(row)
+        elif len(rows) < wire.TICKS_WAITING_MAX:
+            rows.append(self.tick_row)
         else:  # nobody takes them away: the disk hangs, or the pulse is dead
             self.ticks_dropped += 1
         return index
@@ -309,31 +311,26 @@ class Recorder:
 
     def _first_tick(self):
         """It began in the dark; training is what follows. Rows marked EDGE say where a tick begins."""
-        self.tick_rows.extend((EDGE, *self.tick_row[1:]))
+        self.tick_rows.append((EDGE, *self.tick_row[1:]))
         self.stage = self.usual = wire.TRAIN
         self.marks.append((wire.TRAIN, self.last_tick()))
 
     def take_tick_rows(self):
-        """Whole rows so far; called by the pulse while the training thread goes on appending."""
+        """The rows so far; called by the pulse while the training thread goes on appending."""
         rows = self.tick_rows
-        count = len(rows) // ROW * ROW
-        taken = rows[:count]
-        del rows[:count]
+        taken = rows[:]
+        del rows[: len(taken)]
         return taken
 
     def last_tick(self):
         """The sums when the last tick ended; now, if there was none."""
         row = self.tick_row
-        return self.snapshot() if row is None else Snapshot(row[1], list(row[6:]), *row[2:6])
+        return self.snapshot() if row is None else Snapshot(row[1], list(row[TOTALS:]), *row[2:TOTALS])
 
-    def _new_run(self, symbol):
-        """The order of env steps and optimizer steps, run-length coded: the iteration is found in it."""
-        if len(self.symbols) < wire.SEQUENCE_MAX:
-            self.repeats.append(1)
-            self.symbols.append(symbol)
-        elif len(self.symbols) == wire.SEQUENCE_MAX:  # enough was seen; nothing equals None
-            self.repeats.append(0)
-            self.symbols.append(None)
+    def _close_sequence(self):
+        """Enough was seen of the order of events; the last run must not grow on."""
+        self.symbols.append(None)
+        self.repeats.append(0)
 
     # -- stages ----------------------------------------------------------------------------------------
 
@@ -353,7 +350,7 @@ class Recorder:
         if self.tick_row is not None:
             counted = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
             self.tick_row = (EDGE, edge.time, *counted, *edge.totals)
-            self.tick_rows.extend(self.tick_row)
+            self.tick_rows.append(self.tick_row)
 
     def stage_at(self, when):
         for stage, snapshot in reversed(self.marks):
