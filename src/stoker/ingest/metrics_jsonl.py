@@ -14,13 +14,15 @@ from pathlib import Path
 
 from stoker.ingest.json_prefix import Prefix, prefix_of
 from stoker.ingest.parts import in_parts
-from stoker.ingest.source import MAX_LINE_CHARS, Ledger, Reading, Source, blocks_of, json_number
+from stoker.ingest.source import BLOCK_BYTES, MAX_LINE_CHARS, Ledger, Reading, Source, blocks_of, json_number
 from stoker.ingest.step_session import Sessions
 from stoker.model.evidence import StepLog
 
 # Below this every row goes through JSON, and every row gives its stage times.
 _WORTH_A_PATTERN_BYTES = 4 * 1024 * 1024
 _DETAILED_PER_BLOCK = 8
+_DETAILED_ROWS = 4000
+"""About so many rows of a large file give their stage times: more would not change a mean."""
 _NEEDED = ("epoch", "iter", "data_time", "iter_time")
 
 
@@ -45,15 +47,17 @@ def read(source: Source) -> Reading:
 
 
 def _read_part(path: Path, start: int, end: int) -> _Reader:
-    reader = _Reader(quick=path.stat().st_size >= _WORTH_A_PATTERN_BYTES)
+    size = path.stat().st_size
+    reader = _Reader(quick=size >= _WORTH_A_PATTERN_BYTES, blocks=size // BLOCK_BYTES)
     for block in blocks_of(path, start, end):
         reader.block(block)
     return reader
 
 
 class _Reader:
-    def __init__(self, *, quick: bool = False) -> None:
+    def __init__(self, *, quick: bool = False, blocks: int = 0) -> None:
         self.quick = quick
+        self.detailed = max(1, min(_DETAILED_PER_BLOCK, _DETAILED_ROWS // (blocks or 1)))
         self.sessions = Sessions()
         self.ledger = Ledger()
         self.next_line = 1
@@ -103,7 +107,7 @@ class _Reader:
 
     def _detail(self, lines: list[bytes]) -> None:
         """Stage times and sample times from rows drawn at random: a fixed distance could hide a rhythm."""
-        for offset in self.drawn.sample(range(len(lines)), min(_DETAILED_PER_BLOCK, len(lines))):
+        for offset in self.drawn.sample(range(len(lines)), min(self.detailed, len(lines))):
             row = _object(lines[offset].decode("utf-8", "replace"))
             if row is not None and row.get("type", "iter") == "iter":
                 self.sampled_rows += 1

@@ -102,7 +102,11 @@ class _Reader:
 
 
 def _places(header: str) -> dict[str, int]:
-    return {name.lower(): place for place, name in enumerate(header[1:].split())}
+    """A name that comes twice keeps its first place; its second column counts all the same."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(header[1:].lower().split()):
+        places[f"{name} {place}" if name in places else name] = place
+    return places
 
 
 def _seconds(day: str, clock: str) -> float | None:
