@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import shutil
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from stoker import __version__
+from stoker.commands.beginning import begun
 from stoker.commands.output import show_after
 from stoker.errors import FolderError, StokerError, UsageError
 from stoker.launch import procfs
@@ -28,19 +26,7 @@ def attach(args: argparse.Namespace) -> int:
     root = job.find(args.pid)
     command = _command(args.pid)
     folder = folders.create(command)
-    own = procfs.identify(os.getpid())
-    info = RunInfo(
-        id=folder.name,
-        command=tuple(command),
-        cwd=os.getcwd(),
-        started_wall=time.time(),
-        started_s=time.perf_counter(),
-        attached_pid=args.pid,
-        stoker=__version__,
-        host=platform.node(),
-        stoker_pid=os.getpid(),
-        stoker_start_s=own.create_time if own else None,
-    )
+    info = begun(folder, command, attached_pid=args.pid)
     watcher = _watcher(folder, info, root)
     sys.stderr.write(f"watching pid {args.pid} from outside; Ctrl-C ends the watching, not the job\n")
     how = "watching ended"

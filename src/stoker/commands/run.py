@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import platform
 import re
 import shutil
 import sys
@@ -14,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from stoker import __version__
 from stoker.commands.attach import attach
+from stoker.commands.beginning import begun
 from stoker.commands.output import declare_formats, show_after
 from stoker.diagnose.failure import combine
 from stoker.diagnose.summary import parse_total
 from stoker.errors import StokerError, UsageError
-from stoker.launch import failure, injection, procfs
+from stoker.launch import failure, injection
 from stoker.launch.child import Child, Exit, become_subreaper, start
 from stoker.launch.watcher import Watcher, start_watcher
 from stoker.model.run import Run, RunInfo
@@ -83,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _watched(args: argparse.Namespace, command: list[str]) -> int:
     folder = folders.create(command)
-    info = _begun(args, folder, command)
+    info = begun(folder, command, total=args.total)
     oom_before = failure.oom_kills()
     try:
         folders.write_info(folder, info)
@@ -100,22 +99,6 @@ def _watched(args: argparse.Namespace, command: list[str]) -> int:
         sys.stderr.write("\r\x1b[2K")
     show_after(lambda: _recorded(folder, _ended(info, exit, problems), verdict), args)
     return exit.shell_code
-
-
-def _begun(args: argparse.Namespace, folder: Path, command: list[str]) -> RunInfo:
-    own = procfs.identify(os.getpid())
-    return RunInfo(
-        id=folder.name,
-        command=tuple(command),
-        cwd=os.getcwd(),
-        started_wall=time.time(),
-        started_s=time.perf_counter(),
-        total=args.total,
-        stoker=__version__,
-        host=platform.node(),
-        stoker_pid=os.getpid(),
-        stoker_start_s=own.create_time if own else None,
-    )
 
 
 def _names(args: argparse.Namespace, command: list[str]) -> list[str]:

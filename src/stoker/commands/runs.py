@@ -111,7 +111,7 @@ def _page(listed: list[folder.Listed]) -> Page:
 def _row(item: folder.Listed) -> tuple[str, ...]:
     info, name = item.info, short_id(item.folder.name)
     if info is None:
-        return (name, "", "", "?", size(item.size_bytes), f"(run.json cannot be read) {item.folder.name}")
+        return (name, "", "", "?", size(item.size_bytes), f"(run.json unreadable) {item.folder.name}")
     started = time.strftime("%m-%d %H:%M", time.localtime(info.started_wall))
     return (name, started, _took(item), _exit(item), size(item.size_bytes), shlex.join(short_command(info)))
 

@@ -119,7 +119,8 @@ def _column_widths(rows: list[list[str]]) -> list[int]:
 def _row(row: list[str], widths: list[int], right: frozenset[int]) -> str:
     cells = []
     for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        ends = shorten_middle(cell, width) if cell.isascii() else fit(cell, width)
+        # The first column holds names, which often begin alike: they keep both ends.
+        ends = shorten_middle(cell, width) if index == 0 and cell.isascii() else fit(cell, width)
         cells.append(pad(ends, width, right=index in right))
     return ("  " + "  ".join(cells)).rstrip()
 

@@ -67,7 +67,7 @@ def test_unreadable_runs_are_listed(three: Bench) -> None:
     (second / "run.json").unlink()
     done = three.stoker("runs")
     assert (done.code, done.err) == (0, b"")
-    assert done.out.decode().count("run.json cannot be read") == 2
+    assert done.out.decode().count("run.json unreadable") == 2
     entries = three.stoker("runs", "--json").json["runs"]
     assert [entry["readable"] for entry in entries].count(False) == 2
     assert all(entry["size_bytes"] > 0 for entry in entries)

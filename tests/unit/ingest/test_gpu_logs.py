@@ -172,6 +172,12 @@ def test_dmon_without_a_clock_counts_seconds(read, polls):
     assert reading.items[0].mem_peak_mib == 4225
 
 
+def test_dmon_with_a_column_named_twice(read):
+    _, reading = read("# gpu gpu sm  mem   fb\n# Idx    %    %   MB\n" + "    0   45   12 4225\n" * 3)
+    assert not reading.items
+    assert reading.ledger.count == 3
+
+
 def test_dmon_with_date_and_time(read):
     head = "#Date       Time        gpu     sm     fb\n#YYYYMMDD   HH:MM:SS    Idx      %     MB\n"
     rows = "".join(

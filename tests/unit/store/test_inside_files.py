@@ -11,6 +11,7 @@ import pytest
 
 from stoker.diagnose.summary import summarise
 from stoker.inside import wire
+from stoker.model.record import PHASES
 from stoker.model.run import RunInfo
 from stoker.report import run_json
 from stoker.store import folder as folders
@@ -184,3 +185,8 @@ def test_damage_anywhere(run: Path) -> None:
             damaged[chance.randrange(len(damaged))] = chance.choice(b'0123456789"[]{}:,-e.xn\n\x00\xff')
         (run / "inside" / "7-0.jsonl").write_bytes(damaged[: chance.randint(1, len(damaged))])
         run_json.render(summarise(load(run)))
+
+
+def test_inside_and_model_name_the_same_phases() -> None:
+    """`inside` imports nothing of the rest, so the list stands twice."""
+    assert wire.PHASES == PHASES
