@@ -22,7 +22,7 @@ class LoaderView:
     """Of the fetching time; the rest is waiting: storage, network, sleep, or for a core."""
     busy_frac: float | None
     """Of the workers' lives."""
-    lines: list[tuple[Line | None, float]]
+    lines: list[tuple[Line, float]]
     """Lines of the user's in which workers were found, with their share of the looks."""
     supply_per_s: float | None
     """Batches a second that the workers could deliver if they never had to wait."""
@@ -54,23 +54,18 @@ def _view(loader: Loader, record: ProcessRecord) -> LoaderView:
         collate_ms=_ms(collate / batches) if batches else None,
         cpu_frac=min(1.0, sum(w.cpu_s for w in workers) / wall) if wall else None,
         busy_frac=wall / alive if alive and not own else None,
-        lines=_lines(workers, _reading_lines(record)),
+        lines=_lines(workers),
         supply_per_s=max(1, loader.num_workers) / fetch_s if fetch_s else None,
     )
 
 
-def _reading_lines(record: ProcessRecord) -> set[Line]:
-    """Where the training thread reads from a loader. A forked worker that waits for work is found there too,
-    by its copy of the stack: it does nothing then."""
-    return {look.place.user for look in record.sampled if look.phase == "data" and look.place.user}
-
-
-def _lines(workers: list[Worker], idle: set[Line]) -> list[tuple[Line | None, float]]:
-    looks: dict[Line | None, int] = {}
+def _lines(workers: list[Worker]) -> list[tuple[Line, float]]:
+    """A worker outside all code of the user's waits for work, or is in torch's own."""
+    looks: dict[Line, int] = {}
     for worker in workers:
         for leaf, user, count in worker.lines:
             line = user or leaf
-            if line not in idle:
+            if line is not None:
                 looks[line] = looks.get(line, 0) + count
     total = sum(looks.values())
     if total < MIN_SAMPLES:

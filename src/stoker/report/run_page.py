@@ -203,9 +203,8 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
             )
         )
     for line, share in view.lines[:1]:
-        if line is not None:
-            where = shown(Place(line, line), summary.run.info.cwd)
-            rows.append(("", f"at {percent(share)} of the looks a worker was in {where}"))
+        where = shown(Place(line, line), summary.run.info.cwd)
+        rows.append(("", f"at {percent(share)} of the looks a worker was in {where}"))
     if len(main.loaders) > 1:
         rows.append(("", f"{len(main.loaders)} loaders in use; workers' figures are of all together"))
     return [Facts(tuple(rows))]

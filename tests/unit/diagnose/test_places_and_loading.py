@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,14 +93,8 @@ def test_nothing_is_known_of_workers_that_never_wrote(make: Make) -> None:
     assert loader_views(make.training({"data": 1.0}, loaders=(make.loader(batches=0),))) == []
 
 
-def test_a_waiting_worker_is_not_at_work_in_the_training_loop(make: Make) -> None:
-    """A forked worker that waits has the line of the training thread that forked it on its stack."""
-    reads, loop = make.place("data.py:8 read").user, make.place("train.py:40 main").user
-    workers = (make.worker(0, lines=((reads, reads, 30), (loop, loop, 300))),)
-    record = make.training(
-        {"data": 1.0}, loaders=(make.loader(),), workers=workers,
-        sampled=make.looks({("data", "train.py:40 main"): 50}),
-    )  # fmt: skip
+def test_a_worker_outside_the_users_code_is_not_told(make: Make) -> None:
+    reads = make.place("data.py:8 read").user
+    workers = (make.worker(0, lines=((reads, reads, 30), (None, None, 300))),)
+    record = make.training({"data": 1.0}, loaders=(make.loader(),), workers=workers)
     assert loader_views(record)[0].lines == [(reads, 1.0)]
-    unsampled = replace(record, sampled=())
-    assert len(loader_views(unsampled)[0].lines) == 2
