@@ -95,6 +95,17 @@ def training(
     return replace(record, **more)
 
 
+def rollouts(shares: Mapping[str, float], *, envs: int = 4, **more: Any) -> ProcessRecord:
+    """Environments are stepped, 20 calls a second, and no optimizer ever is."""
+    plain = training(shares, env_steps_per_tick=envs, **more)
+    rows = tuple(
+        replace(row, sums=replace(row.sums, ticks=0, samples=0, backwards=0), env_calls=row.sums.ticks)
+        for row in plain.seconds
+    )
+    nothing: dict[str, Any] = {"marks": (), "ticks": (), "optimizers": (), "optimizer_steps": ()}
+    return replace(plain, seconds=rows, sequence=(("e", rows[-1].env_calls),), **nothing)
+
+
 def looks(lines: Mapping[tuple[str, str], int]) -> tuple[Sampled, ...]:
     """`{("other", "train.py:12 step"): 40}`."""
     return tuple(Sampled(phase, "train", place(text), count) for (phase, text), count in lines.items())
@@ -150,7 +161,7 @@ _host = host
 class Synthetic:
     """All of the above, for tests: `make.run(make.training({"data": 0.4, "forward": 0.6}))`."""
 
-    place, sums, training, looks = map(staticmethod, (place, sums, training, looks))
+    place, sums, training, rollouts, looks = map(staticmethod, (place, sums, training, rollouts, looks))
     loader, worker, host, run = map(staticmethod, (loader, worker, host, run))
 
 

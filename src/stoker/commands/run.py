@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from stoker.commands.attach import attach
@@ -29,6 +30,7 @@ from stoker.store import folder as folders
 from stoker.store.reading import load
 
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_MODULE_FLAG = re.compile(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)?|--module", re.ASCII)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?", re.ASCII)
 _UNITS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -102,8 +104,8 @@ def _watched(args: argparse.Namespace, command: list[str]) -> int:
 
 
 def _names(args: argparse.Namespace, command: list[str]) -> list[str]:
-    """A name in the script itself may be given by the script's own name."""
-    scripts = {Path(part).stem for part in command if part.endswith(".py")}
+    """A name in the script itself may be given by the script's own name, or by its module's."""
+    scripts = _scripts(command)
 
     def resolved(entry: str) -> str:
         module, _, path = entry.partition(":")
@@ -112,6 +114,20 @@ def _names(args: argparse.Namespace, command: list[str]) -> list[str]:
     return [f"env={resolved(entry)}" for entry in args.env] + [
         f"eval={resolved(entry)}" for entry in args.eval
     ]
+
+
+def _scripts(command: list[str]) -> set[str]:
+    """What the command runs as `__main__`: `train` of `python train.py`, `pkg.train` of
+    `python -m pkg.train`. A `-m` after a script is the script's own flag."""
+    names = set()
+    for word, following in pairwise([*command, ""]):
+        if word.endswith(".py"):
+            names.add(Path(word).stem)
+            break
+        if match := _MODULE_FLAG.fullmatch(word):
+            module = match[1] or following
+            names |= {module, f"{module}.__main__"}  # a package runs its __main__.py
+    return names | {Path(word).stem for word in command if word.endswith(".py")}
 
 
 def _watcher(folder: Path, run_id: str, child: Child) -> tuple[Watcher | None, list[str]]:

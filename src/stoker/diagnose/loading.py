@@ -22,7 +22,7 @@ class LoaderView:
     """Of the fetching time; the rest is waiting: storage, network, sleep, or for a core."""
     busy_frac: float | None
     """Of the workers' lives."""
-    lines: list[tuple[Line | None, float]]
+    lines: list[tuple[Line, float]]
     """Lines of the user's in which workers were found, with their share of the looks."""
     supply_per_s: float | None
     """Batches a second that the workers could deliver if they never had to wait."""
@@ -59,12 +59,14 @@ def _view(loader: Loader, record: ProcessRecord) -> LoaderView:
     )
 
 
-def _lines(workers: list[Worker]) -> list[tuple[Line | None, float]]:
-    looks: dict[Line | None, int] = {}
+def _lines(workers: list[Worker]) -> list[tuple[Line, float]]:
+    """A worker outside all code of the user's waits for work, or is in torch's own."""
+    looks: dict[Line, int] = {}
     for worker in workers:
         for leaf, user, count in worker.lines:
             line = user or leaf
-            looks[line] = looks.get(line, 0) + count
+            if line is not None:
+                looks[line] = looks.get(line, 0) + count
     total = sum(looks.values())
     if total < MIN_SAMPLES:
         return []

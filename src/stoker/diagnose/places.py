@@ -1,7 +1,7 @@
 """Which source lines the time went to.
 
 Phases are timed exactly, lines are sampled: a line's share is the exact share of its phase, split by the
-samples that fell into that phase.
+samples that fell into that phase. The phase `other`, the user's own code, is folded where its lines are many.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 
-from stoker.model.record import PHASES, Line, Place, ProcessRecord, Sums
+from stoker.diagnose.folding import fold
+from stoker.model.record import PHASES, Line, Place, ProcessRecord, Sampled, Sums
 
+_COMPREHENSIONS = tuple(f".<locals>.<{kind}>" for kind in ("listcomp", "setcomp", "dictcomp", "genexpr"))
 MIN_SAMPLES = 5
 """Fewer looks into a phase say nothing about its lines."""
 
@@ -24,6 +27,8 @@ class LineShare:
     samples: int
     exact: bool = False
     count: int | None = None
+    inclusive: bool = False
+    """Small lines it calls are counted in."""
 
 
 def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
@@ -33,19 +38,65 @@ def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
 
 
 def _sampled(record: ProcessRecord, window: Sums) -> list[LineShare]:
-    counts: dict[tuple[str, Place], int] = defaultdict(int)
-    per_phase: dict[str, int] = defaultdict(int)
     stage = "train" if any(sample.stage == "train" for sample in record.sampled) else "startup"
-    for sample in record.sampled:
-        if sample.stage == stage:
-            counts[sample.phase, sample.place] += sample.count
-            per_phase[sample.phase] += sample.count
     measured = {blocking.phase for blocking in record.blocking}
+    looks: dict[str, list[Sampled]] = defaultdict(list)
+    for sample in record.sampled:
+        if sample.stage == stage and sample.phase not in measured:
+            looks[sample.phase].append(sample)
+    return [share for phase, found in looks.items() for share in _lines_of(found, phase, pct(window, phase))]
+
+
+def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[LineShare]:
+    total = sum(sample.count for sample in samples)
+    if total < MIN_SAMPLES:
+        return []
+    depths = _folded(samples) if phase == "other" else {}
+    counts: dict[Place, int] = defaultdict(int)
+    inclusive: set[Place] = set()
+    for sample in samples:
+        depth = depths.get(_stack(sample), 0)
+        place = _place_at(sample, depth)
+        counts[place] += sample.count
+        if depth:
+            inclusive.add(place)
     return [
-        LineShare(phase, place, pct(window, phase) * count / per_phase[phase], count)
-        for (phase, place), count in counts.items()
-        if phase not in measured and per_phase[phase] >= MIN_SAMPLES
+        LineShare(phase, place, phase_pct * count / total, count, inclusive=place in inclusive)
+        for place, count in counts.items()
     ]
+
+
+def _folded(samples: list[Sampled]) -> dict[tuple[Line, ...], int]:
+    stacks: dict[tuple[Line, ...], int] = defaultdict(int)
+    for sample in samples:
+        if stack := _stack(sample):
+            stacks[stack] += sample.count
+    return fold(stacks)
+
+
+def _stack(sample: Sampled) -> tuple[Line, ...]:
+    """From the inside out; a comprehension is part of the line it stands in."""
+    if sample.place.leaf is None:
+        return ()
+    lines = [_named(line) for line in (sample.place.leaf, *sample.callers)]
+    return tuple(line for line, outer in pairwise([*lines, None]) if line is not None and line != outer)
+
+
+def _place_at(sample: Sampled, depth: int) -> Place:
+    stack, user = _stack(sample), sample.place.user
+    if not stack:
+        return sample.place
+    line = stack[depth]
+    named = _named(user) if user else None
+    return Place(line, named if named in stack[depth:] or not depth else line)
+
+
+def _named(line: Line) -> Line:
+    """A comprehension has the name of the function it is part of, as it has from Python 3.12 on."""
+    path, number, function = line
+    for suffix in _COMPREHENSIONS:
+        function = function.removesuffix(suffix)
+    return (path, number, function)
 
 
 def _measured(record: ProcessRecord, window: Sums) -> list[LineShare]:

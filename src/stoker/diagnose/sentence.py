@@ -29,7 +29,9 @@ def sentence(summary: Summary) -> str:
     if main is None:
         return _nothing_inside(summary)
     if not main.window.content.ticks:
-        return _no_ticks(main)
+        return "No optimizer step was seen: there is no training step to account for."
+    if main.tick_is_env_call:
+        return _env_steps_only(main)
     return _training(summary, main)
 
 
@@ -51,14 +53,14 @@ def _nothing_inside(summary: Summary) -> str:
     return "No PyTorch training was seen in this command."
 
 
-def _no_ticks(main: Trainer) -> str:
+def _env_steps_only(main: Trainer) -> str:
     content = main.window.content
-    if content.env_steps:
-        return (
-            f"No optimizer step was seen. The environment made {content.env_steps:,} steps and took "
-            f"{main.phase_pct['env']:.0f} % of the time."
-        )
-    return "No optimizer step was seen: there is no training step to account for."
+    text = (
+        f"No optimizer step was seen. The environment made {content.env_steps:,} steps and took "
+        f"{main.phase_pct['env']:.0f} % of the time"
+    )
+    infer = main.phase_pct["infer"]
+    return f"{text}, the model {infer:.0f} %." if infer >= 1 else f"{text}."
 
 
 def _training(summary: Summary, main: Trainer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from stoker.diagnose.env_ticks import ticks_are_env_calls, with_env_ticks
 from stoker.diagnose.iteration import Iteration, find_iteration
 from stoker.diagnose.loading import LoaderView, loader_views
 from stoker.diagnose.places import LineShare, line_shares, pct
@@ -41,6 +42,11 @@ class Trainer:
     def compute_pct(self) -> float:
         return sum(self.phase_pct[name] for name in COMPUTE)
 
+    @property
+    def tick_is_env_call(self) -> bool:
+        """No optimizer ever stepped."""
+        return not sum(self.record.optimizer_steps) and self.window.content.ticks > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Length:
@@ -69,6 +75,8 @@ def summarise(run: Run) -> Summary:
 
 
 def trainer(record: ProcessRecord) -> Trainer:
+    if ticks_are_env_calls(record):
+        record = with_env_ticks(record)
     window = training_window(record)
     iteration = find_iteration(record.sequence)
     return Trainer(
@@ -107,7 +115,7 @@ def _throughput(record: ProcessRecord, window: Window, iteration: Iteration | No
 def _updates_per_env_step(record: ProcessRecord, window: Window, iteration: Iteration | None) -> float | None:
     """From whole iterations where they are known: a window may cut a rollout in two."""
     content = window.content
-    if not content.env_steps or not content.ticks:
+    if not content.env_steps or not content.ticks or not sum(record.optimizer_steps):
         return None
     calls = record.seconds[-1].env_calls if record.seconds else 0
     if iteration is None or not iteration.env_calls or not calls or record.last is None:

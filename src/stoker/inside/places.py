@@ -1,7 +1,9 @@
 """Source lines: which frame of a stack is the user's, which a library's, which mere plumbing.
 
 A place is two lines: the innermost one that is not plumbing (`leaf`), and the innermost one of the user's
-own code (`user`), so that time inside a trainer library still points into the script that called it.
+own code (`user`), so that time inside a trainer library still points into the script that called it. The
+lines that called `leaf` (`callers`, from the inside out) let a reader fold many small lines into the one that
+leads to them.
 """
 
 import os
@@ -14,6 +16,8 @@ PLUMBING, LIBRARY, USER = range(3)
 
 # Inside these the interesting line is the caller's.
 _PLUMBING_PACKAGES = ("torch", "numpy", "gymnasium", "gym", "PIL", "cv2", "_stoker_inside", "scipy", "tqdm")
+# Below it a worker's stack is a copy of the training thread's, made by the fork.
+_WORKER_LOOP = "_worker_loop"
 _PACKAGE_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 
@@ -28,7 +32,7 @@ class Places:
         self.new = []
 
     def of(self, frame):
-        """The id of the place where `frame` and its callers stand."""
+        """The id of the place where `frame` and its callers stand; quick, for hooks call it."""
         leaf = user = None
         while frame is not None:
             kind = self.kind(frame.f_code)
@@ -39,6 +43,22 @@ class Places:
                 break
             frame = frame.f_back
         return self._id(_line(leaf), _line(user))
+
+    def with_callers(self, frame):
+        """The same, with the lines that led there; for looks."""
+        stack, user = [], None
+        while frame is not None:
+            code = frame.f_code
+            kind = self.kind(code)
+            if kind:
+                if len(stack) < wire.STACK_MAX:
+                    stack.append(_line(frame))
+                if kind == USER and user is None:
+                    user = _line(frame)
+            elif code.co_name == _WORKER_LOOP:
+                break
+            frame = frame.f_back
+        return self._id(stack[0] if stack else None, user, tuple(stack[1:]))
 
     def kind(self, code):
         filename = code.co_filename
@@ -70,14 +90,16 @@ class Places:
                 return _first_part(path.rsplit(folder, 1)[1])
         return None
 
-    def _id(self, leaf, user):
-        key = (leaf, user)
+    def _id(self, leaf, user, callers=()):
+        if len(self._ids) >= wire.STACKS_MAX:  # many ways lead there: the line itself is what matters
+            callers = ()
+        key = (leaf, user, callers)
         number = self._ids.get(key)
         if number is None:
             if len(self._ids) >= wire.PLACES_MAX:
                 return 0
             number = self._ids[key] = len(self._ids) + 1
-            self.new.append({"id": number, "leaf": leaf, "user": user})
+            self.new.append({"id": number, "leaf": leaf, "user": user, "callers": callers})
         return number
 
 

@@ -1,12 +1,14 @@
 """A daemon thread: looks at the training thread's stack now and then, and writes once a second.
 
-Its own cost is measured on its own CPU clock and held under a share of the wall time: if looking takes
-longer than that, it looks less often.
+Its own cost is measured on its own CPU clock. Looking is held under a share of the wall time: if it takes
+longer than that, it looks less often. Writing does not count there, or a loop of many ticks, whose rows take
+longer to write, would be looked at less often than a slow one.
 
 A thread that wakes up gets the interpreter lock when the other lets go of it: at the next torch operation, or
-after the switch interval (5 ms). Pure Python shorter than that would never be seen. So a look has two steps:
-after the long sleep comes a short one of random length with a short switch interval, which is put back at
-once. The moment of looking is then random to within 0.1 ms.
+after the switch interval (5 ms). Looking at once would find pure Python too seldom and what follows it too
+often. So the moment of a look is drawn beforehand. The long sleep ends a little earlier; how much, is learnt
+from how late the lock came lately. What is left is slept with a short switch interval, which is put back at
+once. The moment of looking then depends on the clock alone, to within 0.1 ms.
 """
 
 import random
@@ -20,8 +22,8 @@ from . import wire
 SAMPLE_S = 0.05
 MANY = 600
 """So many looks tell the lines to a point or two: from then on one looks less often."""
-SWITCH_S = 0.0001
-NAP_S = 0.002
+SWITCH_S = 0.00002
+NAP_MIN_S = 0.0005
 NAP_MAX_S = 0.010
 SHARE_MAX = 0.003
 FLUSH_S = 1.0
@@ -39,6 +41,7 @@ class Pulse:
         self.samples = 0
         self.cost_s = 0.0
         self.interval_s = SAMPLE_S
+        self.late_s = 0.005  # how late the lock came, at worst, lately
         self.stopping = False
         self.paused = False
         self.lock = threading.Lock()
@@ -59,30 +62,43 @@ class Pulse:
     def _beat(self):
         last_flush = perf_counter()
         while not self.stopping:
-            # Exponential gaps have no period that could fall in step with the loop.
-            time.sleep(min(1.0, self.interval_s * (0.5 + self._random.expovariate(2.0))))
+            moment = perf_counter() + self._gap_s()
+            self._sleep_before(moment)
             if self.paused:  # benchmarks switch watching on and off
                 continue
-            self._nap()
+            self._nap(moment)
             if self.stopping:
                 return
             started = time.thread_time()
             now = perf_counter()
             self.look()
+            self._limit(time.thread_time() - started)
+            started = time.thread_time()
             if now - last_flush >= FLUSH_S:
                 last_flush = now
                 with self.lock:
                     if self.stopping:
                         return
                     self.flush()
-            self._limit(time.thread_time() - started)
+            self.cost_s += time.thread_time() - started
 
-    def _nap(self):
+    def _gap_s(self):
+        """Exponential gaps have no period that could fall in step with the loop."""
+        return NAP_MAX_S + min(1.0, self.interval_s * (0.3 + self._random.expovariate(1 / 0.5)))
+
+    def _sleep_before(self, moment):
+        """To a little before it; learns how late a thread that wakes up gets the lock in this loop."""
+        end = moment - min(NAP_MAX_S, NAP_MIN_S + 1.2 * self.late_s)
+        time.sleep(max(0.0, end - perf_counter()))
+        late_s = perf_counter() - end
+        self.late_s = late_s if late_s > self.late_s else 0.99 * self.late_s
+
+    def _nap(self, moment):
         self._usual_switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH_S, self._usual_switch_s))
         self._brief_switch_s = sys.getswitchinterval()
         try:
-            time.sleep(min(NAP_MAX_S, self._random.expovariate(1 / NAP_S)))
+            time.sleep(max(0.0, moment - perf_counter()))
         finally:
             self.wake()
 
@@ -102,7 +118,7 @@ class Pulse:
         frame = sys._current_frames().get(owner)
         if frame is None:
             return
-        self.recent.append((perf_counter(), phase, self.places.of(frame)))
+        self.recent.append((perf_counter(), phase, self.places.with_callers(frame)))
         self.samples += 1
 
     def settle(self, last=False):

@@ -1,5 +1,7 @@
 """From the recorder's rows of sums to ticks: when each ended, how long it took, what it was spent on."""
 
+from operator import sub
+
 from . import wire
 from .recorder import EDGE, TOTALS
 
@@ -15,11 +17,11 @@ class Ticks:
         """A list of (end, duration, line of text). A row marked EDGE only says where the next one begins."""
         ticks, before = [], self.before
         for row in rows:
-            now = [row[1] * 1e6] + [value * 1e6 for value in row[TOTALS:]]
             if before is not None and row[0] != EDGE:
-                spent = [b - a for a, b in zip(before, now)]
-                line = _FORMAT % (now[0], spent[0], row[0], *spent[1:])
-                ticks.append((now[0] / 1e6, spent[0] / 1e6, line))
-            before = now
+                spent = list(map(sub, row, before))
+                in_us = [seconds * 1e6 for seconds in spent[TOTALS:]]
+                line = _FORMAT % (row[1] * 1e6, spent[1] * 1e6, row[0], *in_us)
+                ticks.append((row[1], spent[1], line))
+            before = row
         self.before = before
         return ticks

@@ -143,6 +143,8 @@ class Sampled:
     stage: str
     place: Place
     count: int
+    callers: tuple[Line, ...] = ()
+    """The lines that led to the place's leaf, from the inside out."""
 
 
 @dataclass(frozen=True, slots=True)

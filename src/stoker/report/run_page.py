@@ -88,8 +88,9 @@ def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
     blocks: list[Block] = [Facts(tuple(_speed(summary, main)))]
     content = main.window.content
     rank = f"rank {main.record.rank}, " if len(summary.trainers) > 1 else ""
+    ticks = "env calls" if main.tick_is_env_call else "ticks"
     heading = (
-        f"Where the training thread's time goes ({rank}{content.ticks:,} ticks in {duration(content.t_s)})"
+        f"Where the training thread's time goes ({rank}{content.ticks:,} {ticks} in {duration(content.t_s)})"
     )
     blocks.append(Bars(heading, tuple(_bars(main))))
     blocks += _line_block(summary, main)
@@ -101,7 +102,8 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
     flow = main.throughput
     parts = []
     if flow.ticks_per_s:
-        parts.append(f"{rate(flow.ticks_per_s)} ticks/s")
+        unit = "env calls/s (a tick here)" if main.tick_is_env_call else "ticks/s"
+        parts.append(f"{rate(flow.ticks_per_s)} {unit}")
     if flow.samples_per_s:
         parts.append(f"{rate(flow.samples_per_s)} samples/s")
     if flow.env_steps_per_s:
@@ -203,9 +205,8 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
             )
         )
     for line, share in view.lines[:1]:
-        if line is not None:
-            where = shown(Place(line, line), summary.run.info.cwd)
-            rows.append(("", f"at {percent(share)} of the looks a worker was in {where}"))
+        where = shown(Place(line, line), summary.run.info.cwd)
+        rows.append(("", f"at {percent(share)} of the looks a worker was in {where}"))
     if len(main.loaders) > 1:
         rows.append(("", f"{len(main.loaders)} loaders in use; workers' figures are of all together"))
     return [Facts(tuple(rows))]

@@ -80,6 +80,7 @@ class _Collected:
         self.own_fetching: Worker | None = None
         self.workers: list[Worker] = []
         self.places: dict[int, Place] = {}
+        self.callers: dict[int, tuple[Line, ...]] = {}
         self.lines: list[tuple[str, str, int, int]] = []
         self.syncs: list[tuple[str, int, int, float]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
@@ -132,6 +133,7 @@ class _Collected:
                 self.own_fetching = _worker({**row, "pid": 0})
             case wire.PLACE:
                 self.places[int(row["id"])] = Place(_line(row["leaf"]), _line(row["user"]))
+                self.callers[int(row["id"])] = _callers(row.get("callers") or [])
             case wire.LINES:
                 self.lines = [(_phase(p), str(stage), int(at), int(n)) for p, stage, at, n in row["lines"]]
             case wire.SYNCS:
@@ -184,7 +186,9 @@ class _Collected:
 
     def _sampled(self) -> Iterable[Sampled]:
         for phase, stage, place, count in self.lines:
-            yield Sampled(phase, stage, self.places.get(place, Place(None, None)), count)
+            yield Sampled(
+                phase, stage, self.places.get(place, Place(None, None)), count, self.callers.get(place, ())
+            )
 
     def _blocking(self) -> Iterable[Blocking]:
         for phase, place, count, seconds in self.syncs:
@@ -246,6 +250,10 @@ def _second(row: Row) -> Second:
 
 def _line(value: list[Any] | None) -> Line | None:
     return None if value is None else (str(value[0]), int(value[1]), str(value[2]))
+
+
+def _callers(values: list[Any]) -> tuple[Line, ...]:
+    return tuple(line for value in values if (line := _line(value)) is not None)
 
 
 def _loader(row: Row) -> Loader:

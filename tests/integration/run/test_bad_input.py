@@ -114,6 +114,19 @@ def test_a_name_that_never_comes_up(bench: Bench, stubs: Path) -> None:
     assert "nothing called no_such_module:Sim.step was seen here" in " ".join(done.page.split())
 
 
+def test_a_name_in_a_module_run_by_its_name_and_no_optimizer(bench: Bench) -> None:
+    """The steps of a simulator that Stoker does not know are the ticks."""
+    (bench.folder / "pkg").mkdir()
+    (bench.folder / "pkg/__init__.py").touch()
+    bench.script(
+        "class Sim:\n def step(self): pass\nimport torch\nfor _ in range(7): Sim().step()\n", "pkg/train.py"
+    )
+    words = ["--env", "pkg.train:Sim.step", "--quiet", "--", "python", "-m", "pkg.train"]
+    assert bench.stoker("run", *words).code == 0
+    (trainer,) = bench.stoker("why", "--json").json["trainers"]
+    assert (trainer["window"]["ticks"], trainer["window"]["tick"]) == (7, "env call")
+
+
 def test_ends_at_once_and_has_no_torch(bench: Bench) -> None:
     done = bench.stoker("run", "--", "true")
     assert (done.code, done.out) == (0, b"")

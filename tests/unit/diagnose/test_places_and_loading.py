@@ -91,3 +91,10 @@ def test_nothing_is_known_of_workers_that_never_wrote(make: Make) -> None:
     (view,) = loader_views(make.training({"data": 1.0}, loaders=(make.loader(),)))
     assert (view.fetch_ms, view.sample_ms, view.supply_per_s, view.cpu_frac) == (None, None, None, None)
     assert loader_views(make.training({"data": 1.0}, loaders=(make.loader(batches=0),))) == []
+
+
+def test_a_worker_outside_the_users_code_is_not_told(make: Make) -> None:
+    reads = make.place("data.py:8 read").user
+    workers = (make.worker(0, lines=((reads, reads, 30), (None, None, 300))),)
+    record = make.training({"data": 1.0}, loaders=(make.loader(),), workers=workers)
+    assert loader_views(record)[0].lines == [(reads, 1.0)]

@@ -20,7 +20,7 @@ def quiet_pulse(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_nap_puts_the_switch_interval_back(quiet_pulse) -> None:
     before = sys.getswitchinterval()
-    quiet_pulse._nap()
+    quiet_pulse._nap(0.0)
     assert sys.getswitchinterval() == before
 
 
@@ -34,7 +34,7 @@ def test_a_fork_in_the_middle_of_a_nap_puts_it_back_too(quiet_pulse, monkeypatch
         during.append(sys.getswitchinterval())
 
     monkeypatch.setattr(pulse.time, "sleep", forked)
-    quiet_pulse._nap()
+    quiet_pulse._nap(0.0)
     assert during[0] < before
     assert during[1] == sys.getswitchinterval() == before
 
@@ -43,10 +43,41 @@ def test_an_interval_the_script_chose_meanwhile_stays(quiet_pulse, monkeypatch) 
     before = sys.getswitchinterval()
     monkeypatch.setattr(pulse.time, "sleep", lambda seconds: sys.setswitchinterval(0.02))
     try:
-        quiet_pulse._nap()
+        quiet_pulse._nap(0.0)
         assert sys.getswitchinterval() == pytest.approx(0.02)
     finally:
         sys.setswitchinterval(before)
+
+
+def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch) -> None:
+    """The long sleep ends early enough; what is left is slept with a short switch interval."""
+    clock = SimpleNamespace(now=100.0, late_s=0.0)
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        if sys.getswitchinterval() > 10 * pulse.SWITCH_S:
+            clock.now += clock.late_s
+
+    monkeypatch.setattr(pulse, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(pulse.time, "sleep", sleep)
+    watch, ends = Pulse(SimpleNamespace(), Places(), lambda: None), []
+    for late_s in (0.0, 0.004, 0.001, 0.005, 0.0):
+        clock.late_s, moment = late_s, clock.now + watch._gap_s()
+        watch._sleep_before(moment)
+        assert clock.now < moment
+        watch._nap(moment)
+        ends.append(clock.now - moment)
+    assert ends == pytest.approx([0.0] * 5)
+
+
+def test_where_the_lock_comes_at_once_the_nap_is_short(quiet_pulse, monkeypatch) -> None:
+    monkeypatch.setattr(pulse, "perf_counter", lambda: 100.0)
+    slept: list[float] = []
+    monkeypatch.setattr(pulse.time, "sleep", slept.append)
+    for _ in range(1000):
+        quiet_pulse.late_s *= 0.99
+    quiet_pulse._sleep_before(101.0)
+    assert 1.0 - slept[-1] == pytest.approx(pulse.NAP_MIN_S, abs=1e-4)
 
 
 def test_a_dear_look_makes_looks_rare(quiet_pulse) -> None:
@@ -90,3 +121,40 @@ def test_places_and_files_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(places._kinds) <= 5
     assert len(places.new) == 5
     assert places._id(("file", 49, "function"), None) == 0
+
+
+def inner(look):
+    return look(sys._getframe())
+
+
+def _worker_loop(look):
+    return inner(look)
+
+
+def test_a_look_knows_the_lines_that_led_there() -> None:
+    places = Places()
+    for _ in range(2):
+        assert inner(places.with_callers) == 1
+    (place,) = places.new
+    functions = [line[2] for line in place["callers"]]
+    assert place["leaf"][2] == "inner"
+    assert place["user"] == place["leaf"]
+    assert functions[0] == "test_a_look_knows_the_lines_that_led_there"
+    assert len(functions) < wire.STACK_MAX
+
+
+def test_below_the_loop_of_a_worker_the_stack_is_not_its_own(monkeypatch) -> None:
+    places = Places()
+    judged = places.kind
+    monkeypatch.setattr(places, "kind", lambda code: 0 if code.co_name == "_worker_loop" else judged(code))
+    _worker_loop(places.with_callers)
+    assert places.new[0]["leaf"][2] == "inner"
+    assert places.new[0]["callers"] == ()
+
+
+def test_many_ways_to_one_line_are_not_all_kept(monkeypatch) -> None:
+    monkeypatch.setattr(wire, "STACKS_MAX", 3)
+    places, line = Places(), ("file", 1, "function")
+    numbers = [places._id(line, line, (("caller", number, "f"),)) for number in range(10)]
+    assert numbers == [1, 2, 3, 4, 4, 4, 4, 4, 4, 4]
+    assert places.new[-1]["callers"] == ()

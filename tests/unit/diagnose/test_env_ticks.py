@@ -1,0 +1,65 @@
+"""Where no optimizer steps, an env call is the tick."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stoker.diagnose.env_ticks import ticks_are_env_calls
+from stoker.diagnose.summary import summarise
+from stoker.model.record import Mark
+from stoker.report import run_json, run_page, text
+
+Make = Any
+SHARES = {"env": 0.8, "infer": 0.2}
+
+
+def test_speed_in_env_calls(make: Make) -> None:
+    main = summarise(make.run(make.rollouts(SHARES))).main
+    assert main is not None
+    assert main.tick_is_env_call
+    assert (main.window.content.ticks, main.window.content.env_steps) == (1201, 4804)
+    assert main.throughput.ticks_per_s == pytest.approx(1201 / 62)  # from the first event on
+    assert main.throughput.updates_per_env_step is None
+    assert main.throughput.backwards_per_tick is None
+
+
+def test_what_came_before_the_first_env_call_is_startup(make: Make) -> None:
+    record = make.rollouts(SHARES)
+    late = tuple(replace(s, env_calls=max(0, s.env_calls - 201)) for s in record.seconds)
+    main = summarise(make.run(replace(record, seconds=late))).main
+    assert main is not None
+    assert main.window.content.ticks == 1000
+    assert main.throughput.ticks_per_s == pytest.approx(20.0)
+    assert main.stages_s == {"startup": pytest.approx(13.0), "train": pytest.approx(50.0)}
+
+
+def test_an_evaluation_among_them_is_left_out(make: Make) -> None:
+    record = make.rollouts(SHARES)
+    marks = (Mark("eval", record.seconds[30].sums), Mark("startup", record.seconds[40].sums))
+    main = summarise(make.run(replace(record, marks=marks))).main
+    assert main is not None
+    assert main.stages_s["eval"] == pytest.approx(10.0)
+    assert main.window.content.ticks == 1001
+
+
+def test_page_and_json_name_the_unit(make: Make) -> None:
+    summary = summarise(make.run(make.rollouts(SHARES)))
+    page = text.plain(run_page.build(summary))
+    assert "(1,201 env calls in 62.0 s)" in page
+    assert "19.4 env calls/s (a tick here) · 77.5 env steps/s" in page
+    assert "ticks" not in page
+    assert json.loads(run_json.render(summary))["trainers"][0]["window"]["tick"] == "env call"
+
+
+def test_with_an_optimizer_env_calls_are_no_ticks(make: Make) -> None:
+    record = make.training(SHARES, env_steps_per_tick=1.0)
+    calls = tuple(replace(second, env_calls=second.sums.env_steps) for second in record.seconds)
+    summary = summarise(make.run(replace(record, seconds=calls)))
+    assert summary.main is not None
+    assert not summary.main.tick_is_env_call
+    assert json.loads(run_json.render(summary))["trainers"][0]["window"]["tick"] == "optimizer step"
+    assert not ticks_are_env_calls(make.training(SHARES))
