@@ -159,7 +159,7 @@ LOOPS = {
     "supervised 2 ms": (Supervised, 0.002),
     "supervised 20 ms": (Supervised, 0.020),
 }
-BLOCK_S = 1.5
+BLOCK_S = 0.75
 """Long: patching a class makes the interpreter forget what it had learnt about it, for some fifty ticks."""
 SETTLE_TICKS = 60
 WIDTHS = {"cpu": (64, 256), "cuda": (64, 4096)}
