@@ -25,7 +25,8 @@ def watched(command: list[str], folder: Path, options: list[str]) -> dict[str, A
     env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     stoker = [sys.executable, "-m", "stoker"]
     run = [*stoker, "run", "--quiet", *options, "--", sys.executable, *command]
-    subprocess.run(run, cwd=folder, env=env, stdout=subprocess.DEVNULL, check=not options)
+    stderr = subprocess.DEVNULL if options else None  # ended by `--for` it tells of its KeyboardInterrupt
+    subprocess.run(run, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=stderr, check=not options)
     why = subprocess.run([*stoker, "why", "--json"], cwd=folder, env=env, stdout=subprocess.PIPE, check=True)
     content: dict[str, Any] = json.loads(why.stdout)
     return content

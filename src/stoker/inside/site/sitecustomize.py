@@ -85,7 +85,10 @@ def _arm():
 def _run_hidden():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
-    from importlib.machinery import PathFinder
+    try:
+        from _frozen_importlib_external import PathFinder  # loaded anyway; the public name costs 0.4 ms more
+    except ImportError:
+        from importlib.machinery import PathFinder
 
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is None or spec.loader is None:
