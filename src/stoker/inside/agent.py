@@ -128,7 +128,8 @@ class Agent:
         """The interpreter is going down in good order."""
         if not self.began or self.ended:
             return
-        self.ended = self.pulse.stopping = True
+        self.ended = True
+        self.pulse.stop()
         collector = self.hook("gc")
         if collector is not None:
             collector.take_off()  # it would be called while the interpreter is taken apart

@@ -43,6 +43,8 @@ class Pulse:
         self.interval_s = SAMPLE_S
         self.late_s = 0.005  # how late the lock came, at worst, lately
         self.stopping = False
+        self.stopped = threading.Event()
+        self.thread = None
         self.paused = False
         self.lock = threading.Lock()
         self.error = None
@@ -50,8 +52,15 @@ class Pulse:
         self._random = random.Random(0)  # its own generator: the script's random numbers are the script's
 
     def start(self):
-        thread = threading.Thread(target=self._run, name="stoker-pulse", daemon=True)
-        thread.start()
+        self.thread = threading.Thread(target=self._run, name="stoker-pulse", daemon=True)
+        self.thread.start()
+
+    def stop(self):
+        """The thread is gone before the interpreter is taken apart around it; called by the process's end."""
+        self.stopping = True
+        self.stopped.set()
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join(timeout=1.0)
 
     def _run(self):
         try:
@@ -64,6 +73,8 @@ class Pulse:
         while not self.stopping:
             moment = perf_counter() + self._gap_s()
             self._sleep_before(moment)
+            if self.stopping:
+                return
             if self.paused:  # benchmarks switch watching on and off
                 continue
             self._nap(moment)
@@ -89,7 +100,8 @@ class Pulse:
     def _sleep_before(self, moment):
         """To a little before it; learns how late a thread that wakes up gets the lock in this loop."""
         end = moment - min(NAP_MAX_S, NAP_MIN_S + 1.2 * self.late_s)
-        time.sleep(max(0.0, end - perf_counter()))
+        if self.stopped.wait(max(0.0, end - perf_counter())):
+            return
         late_s = perf_counter() - end
         self.late_s = late_s if late_s > self.late_s else 0.99 * self.late_s
 

@@ -61,6 +61,7 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
     monkeypatch.setattr(pulse, "perf_counter", lambda: clock.now)
     monkeypatch.setattr(pulse.time, "sleep", sleep)
     watch, ends = Pulse(SimpleNamespace(), Places(), lambda: None), []
+    watch.stopped = SimpleNamespace(wait=sleep)
     for late_s in (0.0, 0.004, 0.001, 0.005, 0.0):
         clock.late_s, moment = late_s, clock.now + watch._gap_s()
         watch._sleep_before(moment)
@@ -73,7 +74,7 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
 def test_where_the_lock_comes_at_once_the_nap_is_short(quiet_pulse, monkeypatch) -> None:
     monkeypatch.setattr(pulse, "perf_counter", lambda: 100.0)
     slept: list[float] = []
-    monkeypatch.setattr(pulse.time, "sleep", slept.append)
+    quiet_pulse.stopped = SimpleNamespace(wait=slept.append)
     for _ in range(1000):
         quiet_pulse.late_s *= 0.99
     quiet_pulse._sleep_before(101.0)
