@@ -1,7 +1,7 @@
 #!/bin/sh
 # What is measured on a GPU, in one go; raw results into the folder given. Pure-Python wheels that the machine
 # lacks (gymnasium) may lie unpacked in carry/.
-#   sh benchmarks/gpu_session.sh OUT [PAIRS]
+#   sh benchmarks/on_gpu.sh OUT [PAIRS]
 set -u
 out=$1
 pairs=${2:-200}
