@@ -28,6 +28,8 @@ def test_nothing_readable_is_exit_2_on_stderr(tmp_path: Path):
     done = stoker("classify", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: nothing that can be judged")
+    assert len(done.stderr.splitlines()) > 15, "one known format to a line"
+    assert "\\x0a" not in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _harmless(error: StokerError) -> str:
     """Errors repeat what the user or a file said: control characters are shown, not obeyed."""
-    parts = (printable(part) for part in (error.message, error.seen, error.hint))
-    message, seen, hint = parts
+    message, seen = printable(error.message), printable(error.seen)
+    hint = "\n".join(map(printable, error.hint.split("\n")))  # may be a list of ours, one to a line
     return str(StokerError(message, seen=seen, hint=hint))
 
 
