@@ -18,6 +18,7 @@ from .imports import find_spec
 from .places import Places
 from .pulse import LINES_S, Pulse
 from .recorder import Recorder, process_start_s
+from .thinning import spread
 from .ticks import Ticks
 from .writer import Writer
 
@@ -46,13 +47,14 @@ class Agent:
         self.folder = folder
         self.recorder = Recorder(self.begin)
         self.hooks = []
+        self.codes = {}
         self._fresh()
 
     def _fresh(self):
         """What a new process needs anew; also the child of a fork."""
         self.writer = Writer(self.folder)
         self.places = Places()
-        self.pulse = Pulse(self.recorder, self.places, self.flush)
+        self.pulse = Pulse(self.recorder, self.places, self.flush, self.codes)
         self.worker = None
         self.worker_process = False
         self.loaders = Loaders()
@@ -198,6 +200,7 @@ class Agent:
         writer.lost += dropped
         writer.report_lost()
         recorder.want_shape = True
+        recorder.thinning.review()
 
     def _lines_interval_s(self, now):
         """These rows are cumulative and may be long: the longer the run, the less often."""
@@ -211,12 +214,13 @@ class Agent:
             {
                 **_sums(snapshot),
                 "stage": recorder.stage,
-                "acting_s": round(recorder.acting_s, 6),
+                "acting_s": round(recorder.acting(), 6),
                 "tick_max_s": round(max(durations), 6) if durations else None,
                 "env_calls": recorder.env_calls,
                 "steps": recorder.steps,
                 "batch_rows": recorder.batch_rows,
                 "pulse_s": round(self.pulse.cost_s, 6),
+                "closely_frac": round(recorder.thinning.closely_frac, 3),
             },
         )
 
@@ -255,6 +259,12 @@ class Agent:
         for index in range(self.optimizers_written, len(names)):
             self.writer.row(wire.OPTIMIZER, {"id": index, "name": names[index]})
         self.optimizers_written = len(names)
+
+    def known_as(self, function, phase):
+        """On a stack, this function's frame tells the phase."""
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            self.codes[code] = phase
 
     def hook(self, name):
         return next((hook for hook in self.hooks if hook.name == name), None)
@@ -349,7 +359,7 @@ def _creator():
 def _sums(snapshot):
     return {
         "t": round(snapshot.time, 6),
-        "s": [round(total, 6) for total in snapshot.totals],
+        "s": [round(total, 6) for total in spread(snapshot.totals)],
         "ticks": snapshot.ticks,
         "samples": snapshot.samples,
         "env_steps": snapshot.env_steps,

@@ -19,8 +19,8 @@ from time import perf_counter
 
 from . import wire
 
-SAMPLE_S = 0.05
-MANY = 600
+SAMPLE_S = 0.08
+MANY = 300
 """So many looks tell the lines to a point or two: from then on one looks less often."""
 SWITCH_S = 0.00002
 NAP_MIN_S = 0.0005
@@ -29,13 +29,18 @@ SHARE_MAX = 0.003
 FLUSH_S = 1.0
 LINES_S = 5.0
 SETTLE_S = 30.0
+THIN_OTHER = 100
+"""Added to the phase of a look in a stretch that is passed over."""
+_TWIN = {wire.FORWARD: wire.INFER, wire.OTHER: wire.LOSS}
 
 
 class Pulse:
-    def __init__(self, recorder, places, flush):
+    def __init__(self, recorder, places, flush, codes):
         self.recorder = recorder
         self.places = places
         self.flush = flush
+        self.codes = codes
+        self.seen = {}
         self.recent = []
         self.lines = {}
         self.samples = 0
@@ -130,20 +135,40 @@ class Pulse:
         frame = sys._current_frames().get(owner)
         if frame is None:
             return
+        if phase == wire.THIN:
+            phase = THIN_OTHER + self._on_stack(frame)
         self.recent.append((perf_counter(), phase, self.places.with_callers(frame)))
         self.samples += 1
+
+    def _on_stack(self, frame):
+        """The phase of a stretch that is passed over: its outermost call that has one."""
+        phase, codes = wire.OTHER, self.codes
+        while frame is not None:
+            phase = codes.get(frame.f_code, phase)
+            frame = frame.f_back
+        return phase
+
+    def _phase_of(self, phase, place):
+        """A stack does not tell inference from forward, nor the loss from other code: looks that could tell
+        have found one of the two in this place, or none."""
+        if phase < THIN_OTHER:
+            self.seen.setdefault(place, phase)
+            return phase
+        phase -= THIN_OTHER
+        seen = self.seen.get(place)
+        return seen if seen == _TWIN.get(phase) else phase
 
     def settle(self, last=False):
         """That an evaluation has begun is known only later: a look finds its stage once a tick is over."""
         recorder = self.recorder
         now = perf_counter()
-        known = now if last else max(recorder.tick_row[1] if recorder.tick_row else 0.0, now - SETTLE_S)
+        known = now if last else max(recorder.tick_end or 0.0, now - SETTLE_S)
         recent, self.recent = self.recent, []
         for when, phase, place in recent:
             if when > known:
                 self.recent.append((when, phase, place))
                 continue
-            key = (phase, recorder.stage_at(when), place)
+            key = (self._phase_of(phase, place), recorder.stage_at(when), place)
             self.lines[key] = self.lines.get(key, 0) + 1
 
     def _limit(self, cost_s):

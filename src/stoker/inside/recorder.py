@@ -11,7 +11,8 @@ import weakref
 from time import perf_counter
 
 from . import wire
-from .wire import BACKWARD, COMPILE, DATA, FORWARD, INFER, LOSS, OPTIM, OTHER
+from .thinning import Thinning
+from .wire import BACKWARD, COMPILE, DATA, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
 _get_ident = threading.get_ident
 
@@ -19,15 +20,14 @@ _get_ident = threading.get_ident
 STOPPED_AFTER = 500
 
 # Inside these a module's call is part of what already runs: a layer of the model, a recomputed block.
-TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE) for phase in range(len(wire.PHASES)))
+TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE, THIN) for phase in range(THIN + 1))
 
 # What may follow a model's call for the time between to count as the loss: more of the same, or backward.
-CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD) for phase in range(len(wire.PHASES)))
+CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD) for phase in range(THIN + 1))
 
 
 EDGE = -1
-TOTALS = 6
-"""Where the sums begin in a row of a tick."""
+"""In place of the optimizer, in a row that only says where the next tick begins."""
 
 
 class Snapshot:
@@ -66,7 +66,9 @@ class Recorder:
         "others_since_tick",
         "ticks",
         "ticks_dropped",
-        "tick_row",
+        "tick_end",
+        "tick_counts",
+        "tick_totals",
         "tick_rows",
         "symbols",
         "repeats",
@@ -79,6 +81,8 @@ class Recorder:
         "range_totals",
         "batch_rows",
         "want_shape",
+        "thinning",
+        "within",
         "on_start",
         "started",
     )
@@ -92,8 +96,8 @@ class Recorder:
         self.owner = None
         self.phase = OTHER
         self.since = self.origin = perf_counter()
-        self.totals = [0.0] * len(wire.PHASES)
-        self.counts = [0] * len(wire.PHASES)
+        self.totals = [0.0] * (THIN + 1)
+        self.counts = [0] * (THIN + 1)
         self.after_model = False
         self.loose_s = 0.0
         self.acting_s = 0.0
@@ -108,7 +112,9 @@ class Recorder:
         self.others_since_tick = 0
         self.ticks = 0
         self.ticks_dropped = 0
-        self.tick_row = None
+        self.tick_end = None
+        self.tick_counts = None
+        self.tick_totals = None
         self.tick_rows = []
         self.symbols = [None]  # nothing is equal to None
         self.repeats = [0]
@@ -120,6 +126,8 @@ class Recorder:
         self.range_totals = {}
         self.batch_rows = None
         self.want_shape = True
+        self.thinning = Thinning(self)
+        self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
         self.started = False
 
     # -- whose time it is ------------------------------------------------------------------------------
@@ -192,6 +200,7 @@ class Recorder:
         """A hook failed half-way: nothing is open any more."""
         self.phase = OTHER
         self.after_model = False
+        self.within = 0
 
     def snapshot(self):
         """All sums now; called by the training thread."""
@@ -201,6 +210,12 @@ class Recorder:
         totals = self.totals.copy()
         totals[self.phase] += now - self.since
         return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.counts[BACKWARD])
+
+    def acting(self):
+        """Seconds of inference that an env step followed, with the share of what was passed over."""
+        infer_s, passed_over_s = self.totals[INFER], self.thinning.settled_infer_s
+        seen_s = infer_s - passed_over_s
+        return self.acting_s * infer_s / seen_s if passed_over_s and seen_s > 0 else self.acting_s
 
     def snapshot_from_outside(self):
         """The same for another thread, which may look while the training thread moves: then once more."""
@@ -258,6 +273,8 @@ class Recorder:
             self.repeats.append(1)
         elif symbols[-1] is not None:
             self._close_sequence()
+        if self.thinning.active:
+            self.thinning.stretch_ends()
 
     def optimizer_stepped(self, optimizer):
         """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
@@ -279,22 +296,33 @@ class Recorder:
             self.repeats.append(1)
         elif symbols[-1] is not None:
             self._close_sequence()
-        if index != self.tick_optimizer:
-            self.others_since_tick += 1
-            if steps[index] <= steps[self.tick_optimizer] and not self._tick_stopped():
-                return index
-            self.tick_optimizer = index
+        if index == self.tick_optimizer or self._ticks_now(index):
+            self._tick(index)
+        if self.thinning.active:
+            self.thinning.stretch_ends()
+        return index
+
+    def _tick(self, index):
         self.others_since_tick = 0
         self.ticks = ticks = self.ticks + 1
-        backwards, rows = self.counts[BACKWARD], self.tick_rows
-        self.tick_row = (index, self.since, ticks, self.samples, self.env_steps, backwards, *self.totals)
+        rows = self.tick_rows
+        self.tick_end = end = self.since
+        self.tick_counts = (ticks, self.samples, self.env_steps, self.counts[BACKWARD])
+        self.tick_totals = totals = self.totals.copy()
         if self.usual is wire.STARTUP:
             self._first_tick()
         elif len(rows) < wire.TICKS_WAITING_MAX:
-            rows.append(self.tick_row)
+            rows.append((index, end, None if self.phase == THIN else totals))
         else:  # nobody takes them away: the disk hangs, or the pulse is dead
             self.ticks_dropped += 1
-        return index
+
+    def _ticks_now(self, index):
+        """Another optimizer steps more often by now, or the one that ticked is done."""
+        self.others_since_tick += 1
+        if self.steps[index] <= self.steps[self.tick_optimizer] and not self._tick_stopped():
+            return False
+        self.tick_optimizer = index
+        return True
 
     def _tick_stopped(self):
         """The optimizer that ticks is gone, or steps no more: a new phase of training."""
@@ -310,8 +338,8 @@ class Recorder:
         return index
 
     def _first_tick(self):
-        """It began in the dark; training is what follows. Rows marked EDGE say where a tick begins."""
-        self.tick_rows.append((EDGE, *self.tick_row[1:]))
+        """It began in the dark; training is what follows."""
+        self.tick_rows.append((EDGE, self.tick_end, self.tick_totals))
         self.stage = self.usual = wire.TRAIN
         self.marks.append((wire.TRAIN, self.last_tick()))
 
@@ -324,8 +352,9 @@ class Recorder:
 
     def last_tick(self):
         """The sums when the last tick ended; now, if there was none."""
-        row = self.tick_row
-        return self.snapshot() if row is None else Snapshot(row[1], list(row[TOTALS:]), *row[2:TOTALS])
+        if self.tick_end is None:
+            return self.snapshot()
+        return Snapshot(self.tick_end, self.tick_totals, *self.tick_counts)
 
     def _close_sequence(self):
         """Enough was seen of the order of events; the last run must not grow on."""
@@ -347,10 +376,10 @@ class Recorder:
         self.eval_edge = None
         self.stage = self.usual
         self.marks.append((self.usual, edge))
-        if self.tick_row is not None:
-            counted = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
-            self.tick_row = (EDGE, edge.time, *counted, *edge.totals)
-            self.tick_rows.append(self.tick_row)
+        if self.tick_end is not None:
+            self.tick_end, self.tick_totals = edge.time, edge.totals
+            self.tick_counts = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
+            self.tick_rows.append((EDGE, edge.time, edge.totals))
 
     def stage_at(self, when):
         for stage, snapshot in reversed(self.marks):
@@ -360,10 +389,11 @@ class Recorder:
 
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
-        if self.stage is wire.TRAIN and self.tick_row is not None:
+        if self.stage is wire.TRAIN and self.tick_end is not None:
             self.marks.append((wire.AFTER, self.last_tick()))
 
     def named_eval_begins(self):
+        self.thinning.look_closely()
         self.eval_named += 1
         if self.eval_named == 1 and self.stage is not wire.EVAL:
             self._begin_eval(self.snapshot())

@@ -3,7 +3,7 @@
 One process writes its own files in `inside/`; only workers, which come and go, share one, line by line:
 
     <pid>-<n>.jsonl          a header, then rows, each with its kind in `k`
-    <pid>-<n>.first.tsv      every tick of the first minute
+    <pid>-<n>.first.tsv      every tick of the first minute; its phases only where they were told apart
     <pid>-<n>.tail0.tsv      the latest ticks, in three files of five minutes that take turns: at least the
     <pid>-<n>.tail1.tsv      last ten minutes
     <pid>-<n>.tail2.tsv
@@ -34,6 +34,7 @@ PHASES = (
     "compile",
 )
 OTHER, DATA, ENV, INFER, H2D, FORWARD, LOSS, BACKWARD, OPTIM, SYNC, SAVE, GC, COMPILE = range(len(PHASES))
+THIN = len(PHASES)  # not told apart (`thinning`); never written: it is given to the phases before
 
 # What the process is about. `startup` lasts to the end of the first tick, `end` begins after the last one.
 STARTUP, TRAIN, EVAL, AFTER = "startup", "train", "eval", "after"

@@ -74,6 +74,8 @@ class Second:
     tick_max_s: float | None
     env_calls: int
     pulse_s: float
+    closely_frac: float = 1.0
+    """Of the stretches between ticks and env calls, those in which phases were told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Tick:
     end_s: float
     duration_s: float
     optimizer: int
-    phase_s: tuple[float, ...]
+    phase_s: tuple[float, ...] | None
+    """None where the phases of this tick were not told apart."""
 
 
 @dataclass(frozen=True, slots=True)

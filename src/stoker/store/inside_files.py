@@ -28,6 +28,8 @@ from stoker.model.record import (
 from stoker.store.rows import Row, json_rows, tsv_rows
 
 _T = TypeVar("_T")
+_SHORT = 3
+"""Columns of a tick whose phases were not told apart."""
 
 
 def read_process(path: Path) -> ProcessRecord | None:
@@ -55,9 +57,10 @@ def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
     for name in names:
         path = stem.with_name(f"{stem.name}.{name}.tsv")
         if path.exists():
-            rows |= {row[0]: row for row in tsv_rows(path) if len(row) == len(wire.TICK_COLUMNS)}
+            known = (_SHORT, len(wire.TICK_COLUMNS))
+            rows |= {row[0]: row for row in tsv_rows(path, _SHORT) if len(row) in known}
     return tuple(
-        Tick(row[0] / 1e6, row[1] / 1e6, row[2], tuple(us / 1e6 for us in row[3:]))
+        Tick(row[0] / 1e6, row[1] / 1e6, row[2], tuple(us / 1e6 for us in row[_SHORT:]) or None)
         for _, row in sorted(rows.items())
     )
 
@@ -245,6 +248,7 @@ def _second(row: Row) -> Second:
         _maybe(float, row["tick_max_s"]),
         int(row["env_calls"]),
         float(row["pulse_s"]),
+        float(row.get("closely_frac", 1.0)),
     )
 
 

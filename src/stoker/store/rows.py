@@ -27,14 +27,14 @@ def json_rows(path: Path) -> Iterator[Row | None]:
             yield row if isinstance(row, dict) else None
 
 
-def tsv_rows(path: Path) -> Iterator[list[int]]:
-    """Numbers of each whole line after the header."""
+def tsv_rows(path: Path, short: int) -> Iterator[list[int]]:
+    """Numbers of each whole line after the header: all columns, or the first `short` ones."""
     with path.open("rb") as handle:
         lines = _whole_lines(handle)
         width = next(lines, b"").count(b"\t") + 1
         for line in lines:
             cells = line.split(b"\t")
-            if len(cells) == width:
+            if len(cells) in (width, short):
                 try:
                     yield [int(cell) for cell in cells]
                 except ValueError:

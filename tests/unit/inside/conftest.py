@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from stoker.inside import agent, hooks, pulse, recorder
+from stoker.inside import agent, hooks, pulse, recorder, thinning
 from stoker.model.record import ProcessRecord
 from stoker.store.inside_files import read_process
 
@@ -43,7 +43,21 @@ class Driven:
         hook = hooks.modules.ModuleHook(self.agent)
         hook.is_grad_enabled = lambda: graph
         module = SimpleNamespace(training=training)
-        hook._outermost(lambda _, seconds: self.clock.advance(seconds))(module, (seconds,), {})
+        hook._around(lambda _, seconds: self.clock.advance(seconds))(module, seconds)
+
+    def spend_on(
+        self, phase: int, work: Callable[[], object], ends: Callable[..., object] | None = None
+    ) -> None:
+        hooks.base.Hook(self.agent).wrap_phase(lambda _: work(), phase, ends=ends)(self.optimizer)
+
+    def step(self, seconds: float, inside: Callable[[], object] = lambda: None) -> None:
+        """The step of an optimizer, through its wrapper."""
+
+        def work() -> None:
+            self.clock.advance(seconds)
+            inside()
+
+        self.spend_on(8, work, ends=lambda args: self.recorder.optimizer_stepped(args[0]))
 
     def tick(self, seconds: float = 0.002, phase: int = 7, optimizer: object = None) -> None:
         self.recorder.adopt()
@@ -73,7 +87,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     times = SimpleNamespace(perf_counter=fake, time=fake, clock_gettime=lambda _: fake(), CLOCK_BOOTTIME=7)
     monkeypatch.setattr(recorder, "perf_counter", fake)
     monkeypatch.setattr(recorder, "time", times)
-    for module in (pulse, hooks.base, hooks.modules):
+    for module in (pulse, thinning, hooks.base, hooks.modules):
         monkeypatch.setattr(module, "perf_counter", fake)
     monkeypatch.setattr(agent, "time", times)
     return fake

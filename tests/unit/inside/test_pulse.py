@@ -15,7 +15,7 @@ from stoker.inside.pulse import SAMPLE_S, Pulse
 @pytest.fixture
 def quiet_pulse(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pulse.time, "sleep", lambda seconds: None)
-    return Pulse(SimpleNamespace(), Places(), lambda: None)
+    return Pulse(SimpleNamespace(), Places(), lambda: None, {})
 
 
 def test_a_nap_puts_the_switch_interval_back(quiet_pulse) -> None:
@@ -60,7 +60,7 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
 
     monkeypatch.setattr(pulse, "perf_counter", lambda: clock.now)
     monkeypatch.setattr(pulse.time, "sleep", sleep)
-    watch, ends = Pulse(SimpleNamespace(), Places(), lambda: None), []
+    watch, ends = Pulse(SimpleNamespace(), Places(), lambda: None, {}), []
     watch.stopped = SimpleNamespace(wait=sleep)
     for late_s in (0.0, 0.004, 0.001, 0.005, 0.0):
         clock.late_s, moment = late_s, clock.now + watch._gap_s()

@@ -19,7 +19,7 @@ def test_a_torn_last_line_is_not_there_yet(path: Path) -> None:
     path.write_bytes(b'{"a":1}\n{"a":2}\n{"a":')
     assert list(json_rows(path)) == [{"a": 1}, {"a": 2}]
     path.write_bytes(b"x\ty\n1\t2\n3\t4")
-    assert list(tsv_rows(path)) == [[1, 2]]
+    assert list(tsv_rows(path, 1)) == [[1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_a_line_without_end_is_not_held_in_memory(path: Path, monkeypatch: pytes
 
 
 def test_rows_of_another_width_are_left_out(path: Path) -> None:
-    path.write_bytes(b"x\ty\n1\t2\n3\n4\t5\t6\n7\tz\n8\t9\n")
-    assert list(tsv_rows(path)) == [[1, 2], [8, 9]]
+    path.write_bytes(b"x\ty\tz\n1\t2\t0\n3\n4\t5\t6\t7\n7\tz\t0\n5\t6\n8\t9\t0\n")
+    assert list(tsv_rows(path, 1)) == [[1, 2, 0], [3], [8, 9, 0]]
     path.write_bytes(b"")
-    assert list(tsv_rows(path)) == []
+    assert list(tsv_rows(path, 1)) == []
 
 
 @given(st.binary(max_size=400))
@@ -58,4 +58,4 @@ def test_no_bytes_at_all_make_it_fail(tmp_path_factory: pytest.TempPathFactory, 
     path = tmp_path_factory.mktemp("any") / "rows"
     path.write_bytes(content)
     list(json_rows(path))
-    list(tsv_rows(path))
+    list(tsv_rows(path, 1))

@@ -10,5 +10,7 @@ class BackwardHook(Hook):
 
     def install(self, module):
         autograd = module.autograd
+        for function in (autograd.backward, autograd.grad):
+            self.agent.known_as(function, BACKWARD)
         self.patch(autograd, "backward", self.wrap_phase(autograd.backward, BACKWARD))
         self.patch(autograd, "grad", self.wrap_phase(autograd.grad, BACKWARD))

@@ -7,7 +7,8 @@ from time import perf_counter
 
 from ..dynamo import tracing_check
 from ..recorder import CLOSES_LOSS
-from ..wire import OPTIM, OTHER
+from ..thinning import SPLIT
+from ..wire import OPTIM, OTHER, THIN
 
 _get_ident = threading.get_ident
 _MISSING = object()
@@ -101,28 +102,34 @@ class Hook:
 
         This runs several times in a tick of a millisecond, between calls that empty the processor's caches:
         what `Recorder.enter` and `leave` do is written out here, since each call of Python code costs there
-        three times what a tight loop shows.
+        three times what a tight loop shows. In a stretch that is passed over (`thinning`) it only makes sure
+        that a call inside the same call does not count.
         """
         hook, recorder, tracing = self, self.recorder, tracing_check()
         joins = joins or recorder.adopt
-        closes_loss = CLOSES_LOSS[phase]
+        closes_loss, passed_over = CLOSES_LOSS[phase], THIN if phase in SPLIT else None
 
         @functools.wraps(original)
         def call(*args, **kwargs):
-            before = recorder.phase
-            if tracing() or before == phase or _get_ident() != recorder.owner and not joins():
+            if tracing():
+                return original(*args, **kwargs)
+            before, outer = recorder.phase, recorder.within
+            if before == phase or outer == phase or _get_ident() != recorder.owner and not joins():
                 return original(*args, **kwargs)
             try:
                 if hook.tripwire is not None:
                     hook.tripwire()
-                gap, now = before, perf_counter()
-                if closes_loss and (recorder.after_model or before == OPTIM):
-                    gap = recorder.loss_ends() if recorder.after_model else OTHER
-                recorder.after_model = False
-                recorder.totals[gap] += now - recorder.since
+                if before == passed_over:
+                    recorder.within = phase
+                else:
+                    gap, now = before, perf_counter()
+                    if closes_loss and (recorder.after_model or before == OPTIM):
+                        gap = recorder.loss_ends() if recorder.after_model else OTHER
+                    recorder.after_model = False
+                    recorder.totals[gap] += now - recorder.since
+                    recorder.since = now
+                    recorder.phase = phase
                 recorder.counts[phase] += 1
-                recorder.since = now
-                recorder.phase = phase
             except Exception as error:
                 hook.fail(error, "call")
                 return original(*args, **kwargs)
@@ -130,10 +137,12 @@ class Hook:
                 return original(*args, **kwargs)
             finally:
                 try:
-                    now = perf_counter()
-                    recorder.totals[recorder.phase] += now - recorder.since
-                    recorder.since = now
-                    recorder.phase = before
+                    recorder.within = outer
+                    if ends is not None or before != passed_over:
+                        now = perf_counter()
+                        recorder.totals[recorder.phase] += now - recorder.since
+                        recorder.since = now
+                        recorder.phase = before
                     if ends is not None:
                         ends(args)
                 except Exception as error:

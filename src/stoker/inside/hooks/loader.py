@@ -115,6 +115,7 @@ class _OpenHook(Hook):
 
     def begin(self, args):
         recorder = self.recorder
+        recorder.thinning.look_closely()  # an evaluation may begin
         return recorder.data_begins(), recorder.since
 
     def end(self, token, args, result):

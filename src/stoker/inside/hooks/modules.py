@@ -31,6 +31,7 @@ class ModuleHook(Hook):
         # Traced in our place. No method's `self` is lost here: torch calls the module, not its `__call__`.
         replacement._torchdynamo_inline = original
         replacement.__name__, replacement.__qualname__ = original.__name__, original.__qualname__
+        self.agent.known_as(replacement, FORWARD)
         self.patch(base, "__call__", replacement)
 
     def begin(self, args):

@@ -26,6 +26,7 @@ class OptimizerHook(Hook):
         @functools.wraps(decorate)
         def profile_hook_step(func):
             step = decorate(func)
+            self.agent.known_as(step, OPTIM)
             return self.wrap_phase(step, OPTIM, joins=self.recorder.take_over, ends=self.stepped)
 
         self.patch(optimizer, "profile_hook_step", staticmethod(profile_hook_step))

@@ -1,5 +1,6 @@
 """Names the user already gave to parts of the loop: torch.profiler.record_function and NVTX ranges."""
 
+import functools
 import re
 import threading
 from time import perf_counter
@@ -58,29 +59,42 @@ class _RangeHook(Hook):
 
 
 class RecordFunctionHook(_RangeHook):
+    """torch opens ranges of its own in every optimizer step: only those of the user become one of ours."""
+
     name = "record_function"
     modules = ("torch",)
 
     def install(self, module):
         kind = module.autograd.profiler.record_function
-        enter, leave, hook, known = kind.__enter__, kind.__exit__, self, self.kinds
+        init, known, ours = kind.__init__, self.kinds, self._noticed(kind)
 
-        def __enter__(self):
-            if known.get(self.name, True) is not None:
+        @functools.wraps(init)
+        def __init__(self, name, args=None):
+            init(self, name, args)
+            if known.get(name, True) is not None and type(self) is kind:
+                self.__class__ = ours
+
+        self.patch(kind, "__init__", __init__)
+
+    def _noticed(self, kind):
+        hook = self
+
+        class record_function(kind):
+            def __enter__(self):
                 token = hook.quietly(hook.begin, (self.name,))
                 if token is not None:
                     self._stoker_token = token
-            return enter(self)
+                return super().__enter__()
 
-        def __exit__(self, *exception):
-            result = leave(self, *exception)
-            token = self.__dict__.pop("_stoker_token", None)
-            if token is not None:
-                hook.quietly(hook.end, token)
-            return result
+            def __exit__(self, *exception):
+                result = super().__exit__(*exception)
+                token = self.__dict__.pop("_stoker_token", None)
+                if token is not None:
+                    hook.quietly(hook.end, token)
+                return result
 
-        self.patch(kind, "__enter__", __enter__)
-        self.patch(kind, "__exit__", __exit__)
+        record_function.__module__, record_function.__qualname__ = kind.__module__, kind.__qualname__
+        return record_function
 
 
 class NvtxHook(_RangeHook):

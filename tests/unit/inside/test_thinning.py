@@ -1,0 +1,166 @@
+"""Where ticks are short, few stretches are looked at closely; what the others hold is told from those."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from stoker.inside import thinning, wire
+from stoker.inside.thinning import CLOSELY_MIN, TICKS_MIN, spread
+from stoker.inside.wire import BACKWARD, DATA, ENV, OPTIM, OTHER, THIN
+
+
+class Loop:
+    """Rollouts of slow acting among short updates, as an on-policy trainer makes them."""
+
+    def __init__(self, driven) -> None:
+        self.driven, self.recorder = driven, driven.recorder
+        self.true: dict[str, float] = dict.fromkeys(wire.PHASES, 0.0)
+        self.recorder.adopt()
+
+    def _spent(self, name: str, seconds: float) -> float:
+        self.true[name] += seconds
+        return seconds
+
+    def rollout(self, steps: int = 8) -> None:
+        for _ in range(steps):
+            self.driven.model(self._spent("infer", 0.0005), graph=False)
+            self.driven.spend(ENV, self._spent("env", 0.0002))
+            self.recorder.env_stepped(1)
+
+    def act_without_env_calls(self, steps: int = 20) -> None:
+        """An environment nobody has named: all of it one stretch, with the first update."""
+        for _ in range(steps):
+            self.driven.model(self._spent("infer", 0.001), graph=False)
+            self.driven.clock.advance(self._spent("loss", 0.0005))  # between two calls of models
+
+    def update(self) -> None:
+        self.driven.model(self._spent("forward", 0.0004))
+        self.driven.spend(BACKWARD, self._spent("backward", 0.0006))
+        self.driven.step(self._spent("optim", 0.0001))
+
+    def run(self, iterations: int, act) -> dict[str, float]:
+        """Found and true shares, from a point where the loop is known."""
+        before, self.true = self.found(), dict.fromkeys(wire.PHASES, 0.0)
+        for _ in range(iterations):
+            act()
+            for _ in range(10):
+                self.update()
+            if self.recorder.thinning.reviewed is None or self.driven.clock.now - self.last > 1.0:
+                self.last = self.driven.clock.now
+                self.driven.flush()
+        after = self.found()
+        return {name: after[name] - before[name] for name in wire.PHASES}
+
+    last = 0.0
+
+    def found(self) -> dict[str, float]:
+        return dict(zip(wire.PHASES, spread(self.recorder.snapshot().totals), strict=True))
+
+
+@pytest.fixture
+def loop(driven) -> Loop:
+    return Loop(driven)
+
+
+@pytest.mark.parametrize("act", ["rollout", "act_without_env_calls"])
+def test_shares_are_those_of_the_whole(loop: Loop, act: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thinning, "SHARE_MAX", 0.0005)
+    loop.run(1000, getattr(loop, act))
+    assert loop.recorder.thinning.closely_frac < 0.3
+    found = loop.run(1000, getattr(loop, act))
+    total = sum(loop.true.values())
+    assert sum(found.values()) == pytest.approx(total)
+    for name in wire.PHASES:
+        assert found[name] / total == pytest.approx(loop.true[name] / total, abs=0.01), name
+    assert found["env"] == pytest.approx(loop.true["env"])
+
+
+def test_counts_and_tick_times_stay_exact(loop: Loop, driven) -> None:
+    loop.run(500, loop.rollout)
+    driven.flush()
+    record = driven.read()
+    assert record.last is not None
+    assert (record.last.ticks, record.last.env_steps, record.last.backwards) == (5000, 4000, 5000)
+    assert record.seconds[-1].closely_frac < 0.7
+    by_length = {round(tick.duration_s, 5) for tick in record.ticks[-50:]}
+    assert by_length == {0.0011, 0.0067}
+    assert {tick.phase_s is None for tick in record.ticks} == {True, False}
+
+
+def test_acting_is_scaled_with_inference(loop: Loop) -> None:
+    loop.run(1000, loop.rollout)
+    loop.recorder.thinning.settle()
+    assert loop.recorder.acting() == pytest.approx(loop.recorder.totals[wire.INFER], rel=0.02)
+
+
+def test_long_ticks_are_all_looked_at(driven) -> None:
+    for _ in range(3 * TICKS_MIN):
+        driven.tick(seconds=0.02)
+        driven.flush()
+    assert not driven.recorder.thinning.active
+
+
+def thinned(driven):
+    """A loop of which few stretches are looked at, standing at the start of one that is passed over."""
+    state = driven.recorder.thinning
+    driven.recorder.adopt()
+    state.active, state.closely_frac, state.twice_mean = True, CLOSELY_MIN, 1000
+    driven.step(0.001)
+    driven.step(0.001)
+    assert driven.recorder.phase == THIN
+    return driven.recorder
+
+
+def test_a_step_inside_a_step_is_one_tick(driven) -> None:
+    recorder = thinned(driven)
+    before = recorder.ticks
+    driven.step(0.001, inside=lambda: driven.step(0.001))
+    assert recorder.ticks == before + 1
+
+
+def test_a_step_inside_backward_ends_no_stretch(driven) -> None:
+    recorder = thinned(driven)
+    recorder.thinning.skip = 1  # the next end would be followed by a close look
+    driven.spend_on(BACKWARD, lambda: driven.step(0.001))
+    assert recorder.phase == THIN
+    driven.step(0.001)
+    assert recorder.phase == OTHER
+
+
+def test_what_may_be_an_evaluation_is_looked_at_whole(driven) -> None:
+    recorder = thinned(driven)
+    recorder.thinning.look_closely()
+    driven.spend(DATA, 0.001)
+    driven.model(0.003, graph=False, training=False)
+    before = recorder.data_begins()
+    recorder.leave(before)
+    assert recorder.stage is wire.EVAL
+    assert recorder.totals[wire.INFER] == pytest.approx(0.003)
+
+
+def test_time_not_yet_given_to_phases_is_spread_over_those_known() -> None:
+    totals = [0.0] * (THIN + 1)
+    totals[wire.FORWARD], totals[BACKWARD], totals[ENV], totals[THIN] = 1.0, 3.0, 5.0, 8.0
+    shared = spread(totals)
+    assert (shared[wire.FORWARD], shared[BACKWARD], shared[ENV]) == (3.0, 9.0, 5.0)
+    assert spread([0.0] * THIN + [2.0])[OTHER] == 2.0
+
+
+def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) -> None:
+    pulse = driven.agent.pulse
+    code = object()
+    driven.agent.codes[code] = BACKWARD
+    inner = SimpleNamespace(f_code=object(), f_back=SimpleNamespace(f_code=code, f_back=None))
+    assert pulse._on_stack(inner) == BACKWARD
+    assert pulse._on_stack(inner.f_back.__class__(f_code=object(), f_back=None)) == OTHER
+
+
+def test_the_place_tells_inference_from_forward(driven) -> None:
+    pulse = driven.agent.pulse
+    thin = 100  # see pulse.THIN_OTHER
+    assert pulse._phase_of(wire.INFER, place=7) == wire.INFER
+    assert pulse._phase_of(thin + wire.FORWARD, place=7) == wire.INFER
+    assert pulse._phase_of(thin + wire.FORWARD, place=8) == wire.FORWARD
+    assert pulse._phase_of(thin + OPTIM, place=7) == OPTIM
