@@ -1,0 +1,59 @@
+"""The parts of the GPU benchmarks that need no GPU: what is compared with what, and how."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ACCURACY = ("card", "gpu_busy", "gpu_counters", "gpu_loops")
+
+
+@pytest.fixture
+def accuracy(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Scripts are no package: they find each other in their folder."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "accuracy"))
+    yield SimpleNamespace(**{name: importlib.import_module(name) for name in ACCURACY})
+    for name in ACCURACY:
+        sys.modules.pop(name, None)
+
+
+def test_work_on_several_streams_counts_once(accuracy: Any) -> None:
+    streams = [(5.0, 6.0), (1.0, 2.0), (1.5, 3.0), (3.0, 4.0)]
+    assert accuracy.gpu_loops.union(streams) == [(1.0, 4.0), (5.0, 6.0)]
+    busy = accuracy.gpu_busy.Busy([(1.0, 4.0), (5.0, 6.0)])
+    assert [busy.before_s(moment) for moment in (0.5, 1.0, 2.5, 4.5, 5.5, 9.0)] == [0, 0, 1.5, 3, 3.5, 4]
+    assert busy.between_s(2.0, 5.25) == pytest.approx(2.25)
+
+
+def test_only_readings_within_a_window_are_compared(accuracy: Any) -> None:
+    def reading(begin: float, end: float, busy_pct: float) -> Any:
+        return accuracy.gpu_counters.Reading("gpm", begin, end, busy_pct)
+
+    window = {"begin_s": 1.0, "end_s": 2.0, "busy": [[1.0, 1.5]], "kernels_busy": [[1.0, 1.25]]}
+    readings = [reading(0.9, 1.1, 0), reading(1.1, 1.4, 100), reading(1.4, 1.9, 10), reading(1.9, 2.1, 0)]
+    found = accuracy.gpu_busy.compared(readings, [window])
+    assert (found["readings"], found["seconds"]) == (2, 0.8)
+    assert found["counter_pct"] == pytest.approx(100 * (0.3 + 0.05) / 0.8)
+    assert found["truth_pct"] == pytest.approx(100 * (0.3 + 0.1) / 0.8)
+    assert found["truth_kernels_pct"] == pytest.approx(100 * 0.15 / 0.8, abs=1e-3)
+    assert found["off"] == pytest.approx(100 * -0.05 / 0.8)
+    assert accuracy.gpu_busy.compared(readings[:1], [window])["off"] is None
+
+
+@pytest.mark.parametrize("shift_s", [0.0, 1_700_000_000.0], ids=["wall clock", "other clock"])
+def test_samples_of_the_driver_speak_of_the_time_before_them(accuracy: Any, shift_s: float) -> None:
+    counters = object.__new__(accuracy.gpu_counters.Counters)
+    counters.seen_us = 0
+    rows = [(1_000_000, 50.0), (1_200_000, 60.0), (1_400_000, 70.0)]
+    first = counters.new_samples(rows[:2], shift_s + 1.2)
+    second = counters.new_samples(rows, shift_s + 1.4)
+    assert [(r.busy_pct, r.source) for r in (*first, *second)] == [(60.0, "nvml"), (70.0, "nvml")]
+    edges = [edge for r in (*first, *second) for edge in (r.begin_s, r.end_s)]
+    assert edges == pytest.approx([shift_s + s for s in (1.0, 1.2, 1.2, 1.4)])
+    assert counters.new_samples(rows, shift_s + 1.5) == []
