@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-ACCURACY = ("card", "gpu_busy", "gpu_counters", "gpu_loops")
+ACCURACY = ("card", "gpu_busy", "gpu_counters", "gpu_injected", "gpu_loops", "watched")
 
 
 @pytest.fixture
@@ -57,3 +57,32 @@ def test_samples_of_the_driver_speak_of_the_time_before_them(accuracy: Any, shif
     edges = [edge for r in (*first, *second) for edge in (r.begin_s, r.end_s)]
     assert edges == pytest.approx([shift_s + s for s in (1.0, 1.2, 1.2, 1.4)])
     assert counters.new_samples(rows, shift_s + 1.5) == []
+
+
+def run_of(phase_pct: float, function: str, idle: dict[str, float] | None) -> dict[str, Any]:
+    line = {"phase": "env", "pct": phase_pct, "place": {"leaf": ["a/gpu_job.py", 40, function]}}
+    window = {"ticks": 2, "seconds": 2.0, "remark": None}
+    trainer = {"window": window, "phase_pct": {"env": phase_pct}, "lines": [line]}
+    return {"trainers": [trainer], "gpu": {"idle_by_phase_pct": idle} if idle else None}
+
+
+@pytest.mark.parametrize(
+    ("phase_pct", "function", "idle", "right"),
+    [
+        (31.0, "pause", None, True),
+        (34.0, "pause", None, False),
+        (31.0, "step", None, False),
+        (31.0, "pause", {"env": 28.0}, True),
+        (31.0, "pause", {"env": 20.0}, False),
+    ],
+    ids=["right", "too much", "wrong line", "idle right", "idle wrong"],
+)
+def test_a_stall_is_judged_over_the_ticks_of_the_window(
+    accuracy: Any, phase_pct: float, function: str, idle: dict[str, float] | None, right: bool
+) -> None:
+    ticks = [(0.0, 0.0), (9.0, 0.0), (10.0, 0.3), (11.0, 0.6)]  # the first is not in the window
+    truth = {"gpu_work_s": [0.6, 0.64], "ticks": ticks, "batch_rows": 8, "copied_bytes": None}
+    found = accuracy.gpu_injected.compared("env", run_of(phase_pct, function, idle), truth)
+    assert found["truth_pct"] == pytest.approx(30.0)
+    assert found["idle_total_truth_pct"] == pytest.approx(38.0)
+    assert accuracy.gpu_injected.judged({"where": "env", **found})["right"] is right
