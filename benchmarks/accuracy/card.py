@@ -34,7 +34,7 @@ def card() -> dict[str, object]:
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "command": " ".join(["python", shown(sys.argv[0]), *sys.argv[1:]]),
+        "command": " ".join(["python", shown(sys.argv[0]), *(Path(word).name for word in sys.argv[1:])]),
         "gpu": _text(pynvml.nvmlDeviceGetName(handle)),
         "driver": _text(pynvml.nvmlSystemGetDriverVersion()),
         "cuda": torch.version.cuda,

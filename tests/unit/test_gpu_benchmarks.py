@@ -86,3 +86,12 @@ def test_a_stall_is_judged_over_the_ticks_of_the_window(
     assert found["truth_pct"] == pytest.approx(30.0)
     assert found["idle_total_truth_pct"] == pytest.approx(38.0)
     assert accuracy.gpu_injected.judged({"where": "env", **found})["right"] is right
+
+
+def test_the_interval_is_wider_with_few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "overhead"))
+    cost = importlib.import_module("inside_cost")
+    assert [cost.t_975(n) for n in (10, 19, 199)] == pytest.approx([2.228, 2.093, 1.972], abs=0.01)
+    few, many = cost.estimate([0.01, 0.03] * 6), cost.estimate([0.01, 0.03] * 100)
+    assert few["cost_pct"] == pytest.approx(many["cost_pct"]) == pytest.approx(2.02, abs=0.001)
+    assert few["low_pct"] < many["low_pct"] < 2.02 < many["high_pct"] < few["high_pct"]
