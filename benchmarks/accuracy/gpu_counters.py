@@ -12,6 +12,7 @@ from typing import Any
 
 GRAPHICS_BUSY = 1  # NVML_GPM_METRIC_GRAPHICS_UTIL
 UTILISATION_SAMPLES = 1  # NVML_GPU_UTILIZATION_SAMPLES
+GPM_MIN_S = 0.101  # NVML wants more than 100 ms between two samples
 VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
@@ -55,6 +56,8 @@ class Counters:
 
     def _gpm(self) -> list[Reading]:
         if "gpm" in self.refused:
+            return []
+        if self.taken_s is not None and time.time() - self.taken_s < GPM_MIN_S:
             return []
         older, newer = self.samples
         self.nvml.nvmlGpmSampleGet(self.card, newer)

@@ -33,7 +33,7 @@ PLACES = ("data", "env", "function", "sync", "copy", "hidden")
 TICK_S, LAYERS = 0.012, 4
 WIDTH = {"cuda": 4096, "cpu": 256}
 CALIBRATION_TICKS = 30
-PAGEABLE_BYTES, QUANTUM = 1024 * 2**20, 2**20
+PAGEABLE_BYTES, SMALLEST_BYTES, QUANTUM = 1024 * 2**20, 4 * 2**20, 2**16
 
 
 def pause(seconds: float) -> None:
@@ -101,7 +101,7 @@ class Training:
         self.batch = self.sized_batch(width)
         self.env = Simulator(self.stall)
         self.pageable = torch.ones(PAGEABLE_BYTES if where == "copy" else 1, dtype=torch.uint8)
-        self.copied_bytes = 64 * QUANTUM
+        self.copied_bytes = 64 * 2**20
         self.think_s = 0.5 * TICK_S
         self.truth: list[tuple[float, float]] = []
 
@@ -178,7 +178,7 @@ class Training:
         spent_s = perf_counter() - start
         self.stall.spent_s += spent_s
         wanted = self.copied_bytes * (1 + 0.2 * (min(2.0, self.stall.wanted_s / spent_s) - 1))
-        self.copied_bytes = min(PAGEABLE_BYTES, max(1, round(wanted / QUANTUM)) * QUANTUM)
+        self.copied_bytes = min(PAGEABLE_BYTES, max(SMALLEST_BYTES, round(wanted / QUANTUM) * QUANTUM))
 
 
 def main() -> None:

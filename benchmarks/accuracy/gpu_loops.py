@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 WINDOW_S, BETWEEN_S, WARM_UP_S = 1.3, 0.3, 1.0
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 Stretch = tuple[float, float]
 
 
@@ -144,7 +145,7 @@ def profiled(torch: Any, step: Callable[[], None]) -> dict[str, Any]:
     work = [
         (event.start_ns() / 1e9, (event.start_ns() + event.duration_ns()) / 1e9, event.name())
         for event in profiler.profiler.kineto_results.events()
-        if event.device_type() == torch.autograd.DeviceType.CUDA
+        if event.device_type() == torch.autograd.DeviceType.CUDA and is_work(event)
     ]
     kernels = [(a, b) for a, b, name in work if not name.startswith(("Memcpy", "Memset"))]
     return {
@@ -156,6 +157,13 @@ def profiled(torch: Any, step: Callable[[], None]) -> dict[str, Any]:
         "busy": union((a, b) for a, b, _ in work),
         "kernels_busy": union(kernels),
     }
+
+
+def is_work(event: Any) -> bool:
+    """Not the mark that a record_function leaves on the device: it spans the gaps between its kernels."""
+    if hasattr(event, "activity_type"):
+        return event.activity_type() in WORK
+    return not event.is_user_annotation()
 
 
 def union(stretches: Iterable[Stretch]) -> list[Stretch]:

@@ -3,7 +3,7 @@
     PYTHONPATH=$PWD/src python benchmarks/overhead/gpu_cost.py --out FILE [--quick] [--subject stoker]
 
 Two loops: off-policy RL with small networks (launch-bound, 2 to 4 ms a tick) and a convolutional network of
-about 20 ms a tick; each reads a number back in every tick. For each loop and each subject a process of its own,
+about 20 ms a tick; each reads a number back in every tick. For each loop and subject a process of its own,
 and in it pairs of blocks of 0.3 s in random order, with the estimator of `inside_cost.py`.
 
     stoker         its hooks, its looking thread, and its watcher beside it (stopped in the off blocks)
