@@ -1,19 +1,47 @@
 #!/bin/sh
-# What is measured on a GPU, in one go; raw results into the folder given. Pure-Python wheels that the machine
-# lacks (gymnasium) may lie unpacked in carry/.
-#   sh benchmarks/on_gpu.sh OUT [PAIRS]
+# What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
+# (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 1.5, injected 3 (and 3 without
+# GPM), cost 6, profilers 4.
+#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [injected] [no-gpm] [cost] [profilers]     (all)
 set -u
 out=$1
-pairs=${2:-200}
+shift
+[ $# -gt 0 ] || set -- tests pages busy injected no-gpm cost profilers
 export PYTHONPATH="$PWD/src:$PWD/carry" PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 STOKER_HOME="$out/.stoker"
-nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/machine.txt"
-python3 -m pytest -q -m gpu tests/gpu 2>&1 | tail -15 | tee "$out/gpu-test.txt"
-{
+
+measured() { # NAME COMMAND…
+    name=$1
+    shift
+    python3 "$@" --out "$out/$name.json" 2>&1 | tee "$out/$name.txt"
+}
+
+page() {
+    echo "\$ stoker run $*"
+    python3 -m stoker run "$@" 2>&1
+}
+
+pages() {
     python3 -m stoker doctor
-    python3 -m stoker run -- python3 examples/vision.py --steps 400 --num-workers 8 --image-size 96
-    python3 -m stoker run -- python3 examples/offpolicy.py --steps 2500
-    python3 -m stoker run -- python3 tests/gpu/scripts/blocking.py 300
-} >"$out/pages.txt" 2>&1
-tail -c 7000 "$out/pages.txt"
-python3 benchmarks/overhead/inside_cost.py --device cuda --loop "RL 2 ms" --loop "RL 20 ms" \
-    --pairs "$pairs" --out "$out/inside_cost_cuda.json" 2>&1 | tee "$out/inside_cost_cuda.txt"
+    page -- python3 examples/vision.py --steps 400 --num-workers 8 --image-size 96
+    page -- python3 examples/offpolicy.py --steps 2500
+    page --env __main__:Swarm.step -- python3 examples/onpolicy.py --num-envs 4096 --iterations 120
+    page -- python3 examples/distill.py --steps 1500 --num-workers 8 --width 256 --layers 6 --bf16
+    page -- python3 benchmarks/public_trainers/timm_pieces.py --seconds 20
+    page -- python3 benchmarks/public_trainers/lightning_trainer.py --seconds 20
+    page -- python3 tests/gpu/scripts/blocking.py 300
+}
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/machine.txt"
+for part in "$@"; do
+    case $part in
+    tests) python3 -m pytest -q -m gpu tests/gpu 2>&1 | tail -15 | tee "$out/gpu-test.txt" ;;
+    pages) pages >"$out/pages.txt" 2>&1 && tail -c 9000 "$out/pages.txt" ;;
+    busy) measured gpu_busy benchmarks/accuracy/gpu_busy.py ;;
+    injected) measured gpu_injected benchmarks/accuracy/gpu_injected.py ;;
+    no-gpm) measured gpu_injected_no_gpm benchmarks/accuracy/gpu_injected.py --no-gpm ;;
+    cost) measured gpu_cost benchmarks/overhead/gpu_cost.py --subject stoker ;;
+    profilers) measured gpu_cost_others benchmarks/overhead/gpu_cost.py \
+        --subject "profiler cuda" --subject profiler --subject traceml ;;
+    *) echo "unknown part: $part" >&2 && exit 2 ;;
+    esac
+done

@@ -83,5 +83,7 @@ Try next:
   stoker run -- python examples/vision.py --num-workers 2 --read-latency-ms 2   # two loader workers
   stoker run -- python examples/vision.py --num-workers 2                       # and a fast disk
   stoker run -- python examples/offpolicy.py --steps 3000                       # RL (pip install gymnasium)
+  stoker run --env __main__:Swarm.step -- python examples/onpolicy.py           # RL, simulator in torch
+  stoker run -- python examples/distill.py                                      # a small transformer
   stoker run -- python your_train.py                                            # your own, unchanged
 END

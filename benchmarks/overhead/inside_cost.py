@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any, Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "src" / "stoker" / "inside" / "site"
@@ -65,7 +66,7 @@ def machine() -> dict[str, object]:
 
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "command": " ".join(["python", "benchmarks/overhead/inside_cost.py", *sys.argv[1:]]),
+        "command": command(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cpu": next(
@@ -76,6 +77,25 @@ def machine() -> dict[str, object]:
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         "load_1m": os.getloadavg()[0],
     }
+
+
+def command() -> str:
+    """Without the machine's folders."""
+    script = f"benchmarks/overhead/{Path(sys.argv[0]).name}"
+    return " ".join(["python", script, *(Path(word).name for word in sys.argv[1:])])
+
+
+class Loop(Protocol):
+    batch: int
+    torch: Any
+    device: Any
+
+    def tick(self) -> None: ...
+
+
+class OnOff(Protocol):
+    def on(self) -> None: ...
+    def off(self) -> None: ...
 
 
 class OffPolicy:
@@ -177,11 +197,17 @@ def calibrated(name: str, device: str) -> OffPolicy | Supervised:
 
 
 def measure(name: str, pairs: int, device: str) -> dict[str, object]:
-    loop, switch = calibrated(name, device), Switch()
+    loop = calibrated(name, device)
+    found = alternated(loop, Switch(), pairs)
+    return {**found, "account_pct": 100 * account_s(loop) / (found["tick_ms"] / 1000)}
+
+
+def alternated(loop: Loop, switch: OnOff, pairs: int, block_s: float = BLOCK_S) -> dict[str, Any]:
+    """Blocks with it on and off, in pairs of random order; it is left on."""
     switch.on()
     for _ in range(30):
         loop.tick()
-    ticks = max(3, round(BLOCK_S / (timed(loop, 20)[0] / 20)))
+    ticks = max(3, round(block_s / (timed(loop, 20)[0] / 20)))
     wall: list[float] = []
     cpu: list[float] = []
     tick_s: list[float] = []
@@ -204,13 +230,12 @@ def measure(name: str, pairs: int, device: str) -> dict[str, object]:
         "tick_ms": 1000 * statistics.median(tick_s),
         "wall": estimate(wall),
         "cpu": estimate(cpu),
-        "account_pct": 100 * account_s(loop) / statistics.median(tick_s),
         "wall_log_ratios": [round(value, 5) for value in wall],
         "cpu_log_ratios": [round(value, 5) for value in cpu],
     }
 
 
-def timed(loop: OffPolicy | Supervised, ticks: int) -> tuple[float, float]:
+def timed(loop: Loop, ticks: int) -> tuple[float, float]:
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(ticks):
         loop.tick()
@@ -245,12 +270,17 @@ class Switch:
 
 def estimate(ratios: list[float]) -> dict[str, float]:
     mean = statistics.fmean(ratios)
-    half = 1.972 * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    half = t_975(len(ratios) - 1) * statistics.stdev(ratios) / math.sqrt(len(ratios))
     return {
         "cost_pct": 100 * (math.exp(mean) - 1),
         "low_pct": 100 * (math.exp(mean - half) - 1),
         "high_pct": 100 * (math.exp(mean + half) - 1),
     }
+
+
+def t_975(freedom: int) -> float:
+    """Student's t; good to 0.01 from ten degrees of freedom on."""
+    return 1.96 + 2.37 / freedom + 2.82 / freedom**2
 
 
 def interval(result: dict[str, float]) -> str:

@@ -82,6 +82,8 @@ def test_cuda_is_not_touched_by_us(tmp_path: Path) -> None:
     [
         ("vision.py", ["--steps", "40", "--num-workers", "2", "--image-size", "64"]),
         ("offpolicy.py", ["--steps", "600", "--warmup-steps", "100"]),
+        ("onpolicy.py", ["--num-envs", "512", "--iterations", "4", "--method", "ase"]),
+        ("distill.py", ["--steps", "30", "--num-workers", "2"]),
     ],
 )
 def test_losses_are_the_same_to_the_last_bit(tmp_path: Path, script: str, flags: list[str]) -> None:

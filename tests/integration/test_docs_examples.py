@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(
     r"^```sh\n(.*?)^```", (ROOT / "docs/examples.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
 )
+PROGRESS = r"^epoch \d+ .*accuracy|^step \d+ .*(return|samples/s)|^iteration \d+ .*samples/s .*return"
 
 
 def run_in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -25,11 +26,10 @@ def run_in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_page_has_commands_for_both_trainers() -> None:
-    assert {name for name in ("vision.py", "offpolicy.py") if name in "".join(BLOCKS)} == {
-        "vision.py",
-        "offpolicy.py",
-    }
+def test_the_page_has_commands_for_all_trainers() -> None:
+    trainers = {path.name for path in (ROOT / "examples").glob("*.py")}
+    assert {"vision.py", "offpolicy.py", "onpolicy.py", "distill.py"} <= trainers
+    assert {name for name in trainers if f"examples/{name}" in "".join(BLOCKS)} == trainers
 
 
 @pytest.mark.slow
@@ -37,7 +37,27 @@ def test_the_page_has_commands_for_both_trainers() -> None:
 def test_commands_run_as_written(block: str, tmp_path: Path) -> None:
     done = run_in_shell(block, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^epoch \d+ .*accuracy|^step \d+ .*return", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(PROGRESS, done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["ppo", "amp", "ase"])
+def test_onpolicy_learns(method: str, tmp_path: Path) -> None:
+    flags = f"--device cpu --method {method} --iterations 30 --seed 3"
+    done = run_in_shell(f"exec python examples/onpolicy.py {flags}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    returns = [float(found) for found in re.findall(r" return (\S+)", done.stdout)]
+    assert len(returns) == 30
+    assert returns[-1] > 2 * returns[0] + 10, returns  # 5 for a random policy, 48 at best
+
+
+@pytest.mark.slow
+def test_distill_learns(tmp_path: Path) -> None:
+    flags = "--device cpu --steps 200 --seq-len 32 --num-workers 0 --lr 3e-3"
+    done = run_in_shell(f"exec python examples/distill.py {flags}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    losses = [float(found) for found in re.findall(r" loss (\S+)", done.stdout)]
+    assert losses[-1] < 0.7 * losses[0], losses
 
 
 @pytest.mark.slow

@@ -106,8 +106,12 @@ def test_without_ticks_everything_since_the_start_is_shown(forked, scripts: Path
         ("vision.py", "--device cpu --images 48 --epochs 1 --batch-size 8 --num-workers 2 --image-size 32"),
         ("offpolicy.py", "--device cpu --algo sac --steps 400 --warmup-steps 100 --num-envs 2"),
         ("offpolicy.py", "--device cpu --algo ddpg --steps 300 --warmup-steps 100"),
+        ("onpolicy.py", "--device cpu --method ppo --iterations 4"),
+        ("onpolicy.py", "--device cpu --method ase --iterations 3 --num-envs 16"),
+        ("distill.py", "--device cpu --steps 12 --num-workers 2 --seq-len 16 --sequences 128"),
+        ("distill.py", "--device cpu --steps 12 --num-workers 0 --seq-len 16 --sequences 128 --bf16"),
     ],
-    ids=["vision", "sac", "ddpg"],
+    ids=["vision", "sac", "ddpg", "ppo", "ase", "distill", "distill bf16"],
 )
 def test_examples_compute_the_same(example: str, flags: str, forked, scripts: Path, tmp_path: Path) -> None:
     script = scripts.parents[1] / "examples" / example
@@ -120,3 +124,19 @@ def test_examples_compute_the_same(example: str, flags: str, forked, scripts: Pa
     assert len(losses) > 3
     assert done.main.record.last.ticks >= len(losses)
     assert not done.main.record.hook_failures
+
+
+def test_the_swarm_is_an_environment_once_it_is_named(watch, scripts: Path) -> None:
+    script = scripts.parents[1] / "examples" / "onpolicy.py"
+    flags = {"--device": "cpu", "--iterations": "5", "--num-envs": "16", "--horizon": "8"}
+    words = ("python", str(script), *(word for pair in flags.items() for word in pair))
+    seen, named = watch(*words), watch(*words, named=["env=__main__:Swarm.step"])
+    assert (seen.code, named.code) == (0, 0)
+    for done, env_steps in ((seen, 0), (named, 5 * 8 * 16)):
+        assert done.main.record.optimizer_steps == (5 * 16,)
+        assert done.main.record.last.env_steps == env_steps
+        assert not done.main.record.hook_failures
+    assert_iteration(seen.main.iteration, Expected((1,)))
+    assert_iteration(named.main.iteration, Expected((16,), 8))
+    assert seen.main.record.last.phase("env") == 0
+    assert named.main.record.last.phase("env") > 0

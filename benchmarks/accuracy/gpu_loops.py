@@ -1,0 +1,199 @@
+"""Six loops that keep a GPU busy in six ways, and Kineto's word on when it was; a process for each of them.
+
+    python benchmarks/accuracy/gpu_loops.py --loop bursts --windows 3 --out FILE
+
+A window is about a second under `torch.profiler` (CUDA activities alone), begun and ended with an empty
+queue. Its busy stretches are the union of all kernels, copies and fills over all streams.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+WINDOW_S, BETWEEN_S, WARM_UP_S = 1.3, 0.3, 1.0
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+Stretch = tuple[float, float]
+
+
+def launch_bound(torch: Any) -> Callable[[], None]:
+    """Many small layers: the host cannot launch them as fast as they run."""
+    layers = [layer for _ in range(24) for layer in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    rows = torch.randn(64, 64, device="cuda")
+
+    def step() -> None:
+        loss = model(rows).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        loss.item()
+
+    return step
+
+
+def compute(torch: Any) -> Callable[[], None]:
+    square = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    out = torch.empty_like(square)
+
+    def step() -> None:
+        for _ in range(10):
+            torch.matmul(square, square, out=out)
+        torch.cuda.synchronize()
+
+    return step
+
+
+def copies(torch: Any) -> Callable[[], None]:
+    """To the device from pinned memory and back to pageable memory."""
+    pinned = torch.empty(64 * 2**20, dtype=torch.uint8, pin_memory=True)
+    pageable = torch.empty(16 * 2**20, dtype=torch.uint8)
+    card = torch.empty_like(pinned, device="cuda")
+
+    def step() -> None:
+        for _ in range(4):
+            card.copy_(pinned, non_blocking=True)
+        pageable.copy_(card[: len(pageable)])
+
+    return step
+
+
+def two_streams(torch: Any) -> Callable[[], None]:
+    """Small work side by side, part of the time overlapping; then a pause."""
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    square = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    row = torch.randn(2**22, device="cuda")
+
+    def step() -> None:
+        with torch.cuda.stream(streams[0]):
+            for _ in range(8):
+                square @ square
+        with torch.cuda.stream(streams[1]):
+            for _ in range(40):
+                row.sin()
+        torch.cuda.synchronize()
+        time.sleep(0.001)
+
+    return step
+
+
+def graph_replay(torch: Any) -> Callable[[], None]:
+    """Small kernels in a CUDA graph: close together, with pauses between the replays."""
+    row = torch.randn(2**16, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    row.sin()  # what it needs is loaded before the capture
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        value = row
+        for _ in range(200):
+            value = value.sin()
+
+    def step() -> None:
+        for _ in range(5):
+            graph.replay()
+        torch.cuda.synchronize()
+        time.sleep(0.002)
+
+    return step
+
+
+def bursts(torch: Any) -> Callable[[], None]:
+    """20 ms of work, 80 ms of sleep."""
+    square = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+
+    def step() -> None:
+        end = time.perf_counter() + 0.020
+        while time.perf_counter() < end:
+            for _ in range(4):
+                square @ square
+            torch.cuda.synchronize()
+        time.sleep(0.080)
+
+    return step
+
+
+LOOPS = {
+    "launch-bound": launch_bound,
+    "compute": compute,
+    "copies": copies,
+    "two streams": two_streams,
+    "graph replay": graph_replay,
+    "bursts": bursts,
+}
+
+
+def keep_going(torch: Any, step: Callable[[], None], seconds: float) -> Stretch:
+    """From an empty queue to an empty queue."""
+    torch.cuda.synchronize()
+    begin = time.time()
+    while time.time() < begin + seconds:
+        step()
+    torch.cuda.synchronize()
+    return begin, time.time()
+
+
+def profiled(torch: Any, step: Callable[[], None]) -> dict[str, Any]:
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    profiler.start()
+    begin, end = keep_going(torch, step, WINDOW_S)
+    profiler.stop()
+    work = [
+        (event.start_ns() / 1e9, (event.start_ns() + event.duration_ns()) / 1e9, event.name())
+        for event in profiler.profiler.kineto_results.events()
+        if event.device_type() == torch.autograd.DeviceType.CUDA and is_work(event)
+    ]
+    kernels = [(a, b) for a, b, name in work if not name.startswith(("Memcpy", "Memset"))]
+    return {
+        "begin_s": begin,
+        "end_s": end,
+        "activities": len(work),
+        "first_after_begin_ms": 1000 * (min(a for a, _, _ in work) - begin) if work else None,
+        "last_before_end_ms": 1000 * (end - max(b for _, b, _ in work)) if work else None,
+        "busy": union((a, b) for a, b, _ in work),
+        "kernels_busy": union(kernels),
+    }
+
+
+def is_work(event: Any) -> bool:
+    """Not the mark that a record_function leaves on the device: it spans the gaps between its kernels."""
+    if hasattr(event, "activity_type"):
+        return event.activity_type() in WORK
+    return not event.is_user_annotation()
+
+
+def union(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """Sorted, none touching another."""
+    merged: list[Stretch] = []
+    for begin, end in sorted(stretches):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--loop", choices=LOOPS, required=True)
+    parser.add_argument("--windows", type=int, default=3)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    import torch
+
+    step = LOOPS[args.loop](torch)
+    keep_going(torch, step, WARM_UP_S)
+    profiled(torch, step)  # the first one attaches CUPTI; not kept
+    windows = []
+    for _ in range(args.windows):
+        keep_going(torch, step, BETWEEN_S)
+        windows.append(profiled(torch, step))
+    args.out.write_text(json.dumps(windows))
+
+
+if __name__ == "__main__":
+    main()
