@@ -198,3 +198,22 @@ def test_a_new_process_begins_from_nothing(driven, recorder) -> None:
     driven.agent.forked()
     assert (recorder.owner, recorder.ticks, recorder.steps, sum(recorder.totals)) == (None, 0, [], 0.0)
     assert recorder.stage is wire.STARTUP
+
+
+def test_time_between_two_calls_without_gradients_is_no_loss(driven, recorder) -> None:
+    driven.model(0.001, graph=False)
+    driven.clock.advance(0.005)
+    driven.model(0.001, graph=False)
+    driven.clock.advance(0.003)
+    driven.model(0.002)
+    driven.clock.advance(0.004)
+    driven.model(0.001, graph=False)
+    driven.clock.advance(0.006)
+    driven.spend(BACKWARD, 0.001)
+    assert totals(driven) == {
+        "infer": 0.003,
+        "other": 0.008,
+        "forward": 0.002,
+        "loss": 0.01,
+        "backward": 0.001,
+    }

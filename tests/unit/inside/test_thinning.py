@@ -33,7 +33,7 @@ class Loop:
         """An environment nobody has named: all of it one stretch, with the first update."""
         for _ in range(steps):
             self.driven.model(self._spent("infer", 0.001), graph=False)
-            self.driven.clock.advance(self._spent("loss", 0.0005))  # between two calls of models
+            self.driven.clock.advance(self._spent("other", 0.0005))
 
     def update(self) -> None:
         self.driven.model(self._spent("forward", 0.0004))

@@ -79,8 +79,9 @@ class ModuleHook(Hook):
                     recorder.eval_candidate = None
                 before = gap = recorder.phase
                 start = perf_counter()
+                graphs = graph  # a loss needs gradients: of this call, or of one before it
                 if recorder.after_model or before == OPTIM:
-                    gap = recorder.loss_ends() if recorder.after_model else OTHER
+                    gap, graphs = (recorder.loss_ends(), True) if recorder.after_model else (OTHER, graph)
                     recorder.after_model = False
                 recorder.totals[gap] += start - recorder.since
                 recorder.since = start
@@ -97,7 +98,7 @@ class ModuleHook(Hook):
                     recorder.totals[recorder.phase] += now - recorder.since
                     recorder.since = now
                     recorder.phase = before
-                    recorder.after_model = before == OTHER or before == OPTIM
+                    recorder.after_model = graphs and (before == OTHER or before == OPTIM)
                     recorder.loose_s = 0.0
                     if not graph:
                         recorder.pending_infer_s += now - start
