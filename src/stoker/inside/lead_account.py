@@ -1,0 +1,115 @@
+"""From the edges of a few iterations to the time the GPU stood idle in each phase. Pure arithmetic.
+
+An edge is (host time, phase that begins, mark). A mark says when the GPU had done all it was given before the
+edge: a moment (from an event), `DRAINED` or `PENDING` (from asking the stream), or None where nobody asked.
+
+In a stretch in which nothing was issued the GPU works off what it has and is idle from then on. Whether
+something was issued the marks tell: with events, the GPU is done later than it would have been; by asking, it
+is still at work though it had nothing to do before. Where something was issued while the GPU waits for each
+piece (its lead is next to nothing) some of that time is idle too; how much, the counters tell: `near_s`.
+"""
+
+from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, SYNC
+
+DRAINED, PENDING = "drained", "pending"
+
+NEAR_S = 0.0002
+"""Below it the GPU is as good as waiting for the host."""
+ISSUED_S = 0.00003
+"""An event alone keeps the GPU for some microseconds; later than this and there was work before it."""
+BLOCKED_S = 0.00006
+"""Reading a number from a GPU that has nothing to do takes 15 to 40 microseconds."""
+SEEN_MIN = 3
+_ISSUING = (INFER, FORWARD, LOSS, BACKWARD, OPTIM)
+
+HOST, IDLE, NEAR, UNKNOWN = range(4)
+
+
+class Account:
+    """Sums per phase over all iterations looked at: host, idle, near and unknown seconds."""
+
+    def __init__(self, phases):
+        self.rows = [[0.0, 0.0, 0.0, 0.0] for _ in range(phases)]
+        self.drained_before = [0] * phases
+        self.issued = [0] * phases
+
+    def add(self, edges):
+        edges = with_loss(edges)
+        self._learn(edges)
+        for (start, phase, mark), (end, following, next_mark) in zip(edges, edges[1:]):
+            row = self.rows[phase]
+            row[HOST] += end - start
+            kind, seconds = self._judge(phase, start, mark, end, following, next_mark)
+            row[kind] += seconds
+
+    def _learn(self, edges):
+        """By asking alone, one stretch may hide what it issued: it was done already. Many do not."""
+        for (_, phase, mark), (_, _, next_mark) in zip(edges, edges[1:]):
+            if mark == DRAINED and next_mark in (DRAINED, PENDING):
+                self.drained_before[phase] += 1
+                self.issued[phase] += next_mark == PENDING
+
+    def _judge(self, phase, start, mark, end, following, next_mark):
+        length = end - start
+        if phase == SYNC:
+            return HOST, 0.0  # the host waits for the GPU, which is at work
+        if isinstance(mark, float):
+            return self._judge_by_events(start, mark, end, following, next_mark)
+        if mark == PENDING:
+            return (HOST, 0.0) if next_mark == PENDING else (UNKNOWN, length)
+        if mark is None:
+            return UNKNOWN, length
+        if phase in _ISSUING or self._issues(phase):
+            return NEAR, length
+        return IDLE, length
+
+    def _issues(self, phase):
+        return self.issued[phase] * SEEN_MIN > self.drained_before[phase] or self.drained_before[phase] == 0
+
+    def _judge_by_events(self, start, done, end, following, next_done):
+        idle_s = max(0.0, end - max(start, done))
+        if not isinstance(next_done, float):
+            return (IDLE, idle_s) if next_done == DRAINED else (UNKNOWN, end - start)
+        if next_done <= max(done, end) + ISSUED_S:
+            return IDLE, idle_s
+        if next_done - end < NEAR_S:
+            return NEAR, idle_s
+        return HOST, 0.0
+
+
+def with_loss(edges):
+    """What lies between a model's call and `backward` is the loss; it is known only afterwards."""
+    told, graph = list(edges), False
+    for index, (start, phase, mark) in enumerate(edges[:-1]):
+        if phase == FORWARD:
+            graph = True
+        elif phase == OTHER and graph and edges[index + 1][1] in (FORWARD, INFER, BACKWARD):
+            told[index] = (start, LOSS, mark)
+        elif phase not in (INFER, OTHER):
+            graph = False
+    return told
+
+
+def place(events):
+    """(offset, doubt) of the GPU's clock on the host's, from (recorded, elapsed, not yet, done) per event.
+
+    An event is done after it was recorded, after the host last found it pending, and before it found it done.
+    Of a GPU that was idle at any of them, the first bound is exact.
+    """
+    low = max(max(recorded, pending) - elapsed for recorded, elapsed, pending, _ in events)
+    high = min(done - elapsed for _, elapsed, _, done in events)
+    if high < low:
+        return low, 0.0
+    return low, high - low
+
+
+def with_wait(edges, waits):
+    """Marks of waits: a host that was blocked waited for all that was given to the GPU before."""
+    told = []
+    for start, phase, mark in edges:
+        if mark is None and phase == SYNC:
+            end = waits.get(start)
+            if end is not None:
+                mark = end if end - start > BLOCKED_S else start
+        told.append((start, phase, mark))
+    return told
