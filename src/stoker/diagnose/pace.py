@@ -57,14 +57,16 @@ class Pace:
 
     def sample_ticks(self) -> int:
         """How many ticks make one sample."""
-        usual_s = self._usual_tick_s()
-        wanted = -(-self.total_ticks // SAMPLES_MAX)
-        if usual_s > 0:
-            wanted = max(wanted, -int(-SAMPLE_MIN_S // usual_s))
+        wanted = max(self.group_ticks(), -(-self.total_ticks // SAMPLES_MAX))
         if not self.every_tick:
-            rows = max(1, len(self.ticks) - 1)
+            rows = len(self.ticks) - 1
             wanted = max(wanted, -(-ROWS_IN_SAMPLE * self.total_ticks // rows))
-        return max(1, wanted)
+        return wanted
+
+    def group_ticks(self) -> int:
+        """How many ticks last long enough to be worth a look: 1, unless they are very fast."""
+        usual_s = self._usual_tick_s()
+        return max(1, -int(-SAMPLE_MIN_S // usual_s)) if usual_s > 0 else 1
 
     def _usual_tick_s(self) -> float:
         if not self.every_tick:

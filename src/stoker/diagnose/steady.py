@@ -95,7 +95,7 @@ def judge(pace: Pace, periods: Sequence[float] = ()) -> Steadiness:
     values = pace.tick_s(0, sample, pace.total_ticks // sample)
     if len(values) < SCREEN_SAMPLES or pace.seconds < SCREEN_S:
         return _too_short(pace, sample)
-    long_enough = len(values) >= CONFIRM_SAMPLES or pace.seconds >= CONFIRM_S
+    long_enough = pace.total_ticks >= CONFIRM_SAMPLES * pace.group_ticks() or pace.seconds >= CONFIRM_S
     limits = CONFIRM if long_enough else SCREEN
     cut, settling = warmup_samples(values)
     window = _measured(pace, sample, values, cut, periods, settling)
@@ -125,10 +125,11 @@ def warmup_samples(values: Sequence[float]) -> tuple[int, bool]:
 
 
 def _differs(lead: list[float], rest: list[float]) -> bool:
-    """In even noise the minimum may lie anywhere: a lead as fast as the rest is no warm-up."""
-    mean = fmean(rest)
-    error = pstdev(rest, mean) * math.sqrt(1 / len(lead) + 1 / len(rest))
-    return abs(fmean(lead) - mean) > max(WARMUP_MIN * mean, WARMUP_ERRORS * error)
+    """In even noise the minimum may lie anywhere: a lead as fast as the rest is no warm-up. Medians, or a stall
+    at the end of a lead would have it cut off, and with it what is known of the stalls."""
+    usual = median(rest)
+    error = pstdev(rest) * math.sqrt(1 / len(lead) + 1 / len(rest))
+    return abs(median(lead) - usual) > max(WARMUP_MIN * usual, WARMUP_ERRORS * error)
 
 
 def _measured(
@@ -229,7 +230,7 @@ def _described(window: Measured, verdict: Verdict) -> Steadiness:
         verdict=verdict,
         reason=None,
         seen="",
-        help="" if verdict is Verdict.STEADY else _longer_for_a_claim(window.pace, window.sample),
+        help="" if verdict is Verdict.STEADY else _longer_for_a_claim(window.pace),
         ticks_per_s=1 / mean,
         low_per_s=1 / (mean + half),
         high_per_s=1 / (mean - half) if mean > half else None,
@@ -248,8 +249,8 @@ def _described(window: Measured, verdict: Verdict) -> Steadiness:
     )
 
 
-def _longer_for_a_claim(pace: Pace, sample: int) -> str:
-    needed_s = min(CONFIRM_S, CONFIRM_SAMPLES * sample * pace.seconds / pace.total_ticks)
+def _longer_for_a_claim(pace: Pace) -> str:
+    needed_s = min(CONFIRM_S, CONFIRM_SAMPLES * pace.group_ticks() * pace.seconds / pace.total_ticks)
     return f"a claim from one run needs {needed_s:.0f} s of training"
 
 
@@ -259,7 +260,7 @@ def _too_short(pace: Pace, sample: int) -> Steadiness:
         verdict=Verdict.UNSTEADY,
         reason=Reason.SHORT,
         seen=f"{pace.total_ticks:,} ticks in {pace.seconds:.1f} s",
-        help=f"a first figure needs {needed_s:.0f} s of training; {_longer_for_a_claim(pace, sample)}",
+        help=f"a first figure needs {needed_s:.0f} s of training; {_longer_for_a_claim(pace)}",
         ticks_per_s=pace.total_ticks / pace.seconds if pace.seconds > 0 else None,
         low_per_s=None,
         high_per_s=None,
