@@ -54,7 +54,8 @@ def main() -> int:
         print(line(row))
     print(
         f"mean over families: {100 * result['mean_score']:.1f} %; plain mean of those with windows called "
-        f"steady: {100 * result['plain_mean_of_declared']:.1f} %; pooled: {100 * result['pooled_of_declared']:.1f} %"
+        f"steady: {100 * result['plain_mean_of_declared']:.1f} %; "
+        f"pooled: {100 * result['pooled_of_declared']:.1f} %"
     )
     if args.out:
         args.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -69,7 +70,9 @@ def score(which: str, name: str, about: str, family: Family, replicates: int, sc
         chance = random.Random(f"{which} {name} {number} {screening}")
         tick_s = chance.choice(TICKS_S)
         needed = min(CONFIRM_SAMPLES, CONFIRM_S / tick_s)
-        share = chance.uniform(0.15, 0.9) if screening else math.exp(chance.uniform(math.log(1.1), math.log(4)))
+        share = (
+            chance.uniform(0.15, 0.9) if screening else math.exp(chance.uniform(math.log(1.1), math.log(4)))
+        )
         made = trace(family, SEED[which] + number, tick_s, round(needed * share))
         pace = of_ticks(made.durations_s)
         assert pace is not None
@@ -84,6 +87,7 @@ def score(which: str, name: str, about: str, family: Family, replicates: int, sc
             errors.append(error)
             right += abs(error) <= limit
             covered += _covers(found, 1 / made.truth_s)
+    counts = truths > 0 and declared >= FEW * replicates
     return {
         "family": name,
         "about": about,
@@ -91,7 +95,7 @@ def score(which: str, name: str, about: str, family: Family, replicates: int, sc
         "runs": replicates,
         "declared": declared / replicates,
         "right": right / declared if declared and truths else None,
-        "score": right / declared if truths and declared >= FEW * replicates else 1 - (declared - right) / replicates,
+        "score": right / declared if counts else 1 - (declared - right) / replicates,
         "declared_runs": declared,
         "right_runs": right,
         "covered": covered / declared if declared and truths else None,
@@ -129,8 +133,8 @@ def line(row: dict) -> str:
     covered = "-" if row["covered"] is None else f"{row['covered']:.2f}"
     worst = "-" if row["worst_error"] is None else f"{100 * row['worst_error']:+.1f} %"
     return (
-        f"{row['family']:<22} steady {row['declared']:.2f}  right {right}  score {row['score']:.2f}  covered {covered}  "
-        f"worst {worst}  {row['refused_for']}"
+        f"{row['family']:<22} steady {row['declared']:.2f}  right {right}  score {row['score']:.2f}  "
+        f"covered {covered}  worst {worst}  {row['refused_for']}"
     )
 
 

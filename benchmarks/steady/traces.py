@@ -1,9 +1,9 @@
 """Made-up tick times whose true steady speed is known.
 
-`DESIGN` was looked at while the rule and its constants were chosen. `FIRST_HELD_OUT` was scored once (90.7 %),
+`DESIGN` was looked at while the rule was chosen. `FIRST_HELD_OUT` was scored once (90.7 %),
 then looked at: two faults of the rule were found in it, so it counts as design since. `HELD_OUT` was written
-after that and scored once: whoever changes the rule after looking at those scores has to write new families. A family without a
-true speed has none to find: the right answer is "unsteady".
+after that and scored once: whoever changes the rule after looking at those scores has to write new families.
+A family without a true speed has none to find: the right answer is "unsteady".
 """
 
 from __future__ import annotations
@@ -239,11 +239,17 @@ FIRST_HELD_OUT: dict[str, tuple[str, Family]] = {
     "clean_2": ("white noise 2 %", clean_2),
     "endless_drift_2": ("2 % slower every 1000 ticks; no steady speed", endless_drift_2),
     "endless_drift_half": ("0.5 % slower every 1000 ticks; no steady speed", endless_drift_half),
-    "rollout_and_update": ("40 updates, then a rollout of 25 ticks' length, period known", rollout_and_update),
+    "rollout_and_update": (
+        "40 updates, then a rollout of 25 ticks' length, period known",
+        rollout_and_update,
+    ),
     "ramp": ("falls from +20 % in a straight line over 300 ticks, AR(.7)", ramp),
     "slow_wander": ("AR(.98) noise 2 %", slow_wander),
     "growing_collections": ("a pause every 60 ticks, a long one every 360", growing_collections),
-    "throttled_for_a_while": ("7 % slower from 55 % to 90 % of the run; no steady speed", throttled_for_a_while),
+    "throttled_for_a_while": (
+        "7 % slower from 55 % to 90 % of the run; no steady speed",
+        throttled_for_a_while,
+    ),
     "skewed": ("log-normal 35 %, every 16th tick +1", skewed),
 }
 
@@ -270,9 +276,7 @@ def boost_clocks(chance, n):
 
 def restarted_workers(chance, n):
     """At each epoch end +8 ticks, then a few slow ones; the period is known."""
-    values = [
-        value + 0.5 * math.exp(-(i % 250) / 5) for i, value in enumerate(related(chance, n, 0.05, 0.4))
-    ]
+    values = [value + 0.5 * math.exp(-(i % 250) / 5) for i, value in enumerate(related(chance, n, 0.05, 0.4))]
     after = 0.5 * sum(math.exp(-i / 5) for i in range(250)) / 250
     return stalled(values, 250, 8), 1.0 + 8 / 250 + after, (250.0,)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import median
 
 SAMPLE_MIN_S = 0.01
 """Faster ticks are taken in groups of this length: below it the clock and the scheduler are measured."""
 SAMPLES_MAX = 4_000
 """More change nothing but the time to read a run."""
-ROWS_IN_SAMPLE = 4
-"""A row a second cuts ticks in two: in a group of several rows that is little."""
+TICKS_IN_SAMPLE = 20
+"""A row a second cuts ticks in two: among as many that is little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,13 @@ class Pace:
     def tick_s(self, first: float, length: float, count: int) -> list[float]:
         """Mean time of a tick in each of `count` parts of `length` ticks, from `first` on."""
         edges = [self.at(first + length * n) for n in range(count + 1)]
-        return [(b - a) / length for a, b in zip(edges, edges[1:], strict=False)]
+        return [(b - a) / length for a, b in pairwise(edges)]
 
     def sample_ticks(self) -> int:
         """How many ticks make one sample."""
         wanted = max(self.group_ticks(), -(-self.total_ticks // SAMPLES_MAX))
         if not self.every_tick:
-            rows = len(self.ticks) - 1
-            wanted = max(wanted, -(-ROWS_IN_SAMPLE * self.total_ticks // rows))
+            wanted = max(wanted, TICKS_IN_SAMPLE, -(-self.total_ticks // (len(self.ticks) - 1)))
         return wanted
 
     def group_ticks(self) -> int:
@@ -71,22 +70,22 @@ class Pace:
     def _usual_tick_s(self) -> float:
         if not self.every_tick:
             return self.seconds / self.total_ticks
-        return median(b - a for a, b in zip(self.time_s, self.time_s[1:], strict=False))
+        return median(b - a for a, b in pairwise(self.time_s))
 
 
 def of_ticks(durations_s: Iterable[float]) -> Pace | None:
     time_s = list(accumulate(durations_s, initial=0.0))
-    return Pace(range(len(time_s)), time_s, True) if len(time_s) > 1 else None
+    return Pace(range(len(time_s)), time_s, True) if time_s[-1] > 0 else None
 
 
 def of_rows(pieces: Iterable[tuple[int, float]]) -> Pace | None:
     """From ticks and seconds of consecutive pieces; one without a tick is added to the next."""
     ticks, time_s, waiting_s = [0], [0.0], 0.0
     for count, seconds in pieces:
-        waiting_s += seconds
+        waiting_s += max(0.0, seconds)  # a damaged row may go backwards
         if count > 0:
             ticks.append(ticks[-1] + count)
             time_s.append(time_s[-1] + waiting_s)
             waiting_s = 0.0
     time_s[-1] += waiting_s if len(ticks) > 1 else 0.0
-    return Pace(ticks, time_s, False) if len(ticks) > 1 else None
+    return Pace(ticks, time_s, False) if time_s[-1] > 0 else None

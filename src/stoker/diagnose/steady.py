@@ -1,7 +1,7 @@
 """Is this training steady, how fast is it then, and how sure is that?
 
-From a `Pace` and the periods in which something is known to repeat (an epoch, a rollout, a save). The rule and
-its constants come from simulated traces, scored on families kept apart: benchmarks/steady.
+From a `Pace` and the periods in which something is known to repeat (an epoch, a rollout, a save). The rule
+and its constants come from simulated traces, scored on families kept apart: benchmarks/steady.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ WARMUP_MIN, WARMUP_ERRORS = 0.01, 3.0
 STALL = 2.0
 """A sample of as many medians is a stall."""
 BLOCKS = 100
+TICK_MIN_S = 1e-9
 
 
 class Verdict(StrEnum):
@@ -84,6 +85,8 @@ class Steadiness:
     @property
     def phrase(self) -> str:
         """`steady, ±0.4 %`; `unsteady: drift`."""
+        if self.reason is Reason.SHORT:
+            return "too short to be sure"
         if self.verdict is Verdict.UNSTEADY or self.half_width_frac is None:
             return f"{self.verdict}: {self.reason}"
         return f"{self.verdict}, ±{max(0.1, 100 * self.half_width_frac):.2g} %"
@@ -125,8 +128,8 @@ def warmup_samples(values: Sequence[float]) -> tuple[int, bool]:
 
 
 def _differs(lead: list[float], rest: list[float]) -> bool:
-    """In even noise the minimum may lie anywhere: a lead as fast as the rest is no warm-up. Medians, or a stall
-    at the end of a lead would have it cut off, and with it what is known of the stalls."""
+    """In even noise the minimum may lie anywhere: a lead as fast as the rest is no warm-up. Medians, or a
+    stall at the end of a lead would have it cut off, and with it what is known of the stalls."""
     usual = median(rest)
     error = pstdev(rest) * math.sqrt(1 / len(lead) + 1 / len(rest))
     return abs(median(lead) - usual) > max(WARMUP_MIN * usual, WARMUP_ERRORS * error)
@@ -141,7 +144,7 @@ def _measured(
     period = _period(values, stalls, periods, ticks, sample)
     unit = period or float(sample)
     interval = batch_means(lambda length, count: _last(pace, length, count), ticks, unit)
-    if interval is None:
+    if interval is None or interval.mean <= 0:
         return None
     before, after = _last(pace, int(ticks / 2 / unit) * unit, 2)
     rise, error = slope(interval.batches)
@@ -180,7 +183,8 @@ def _stalls(values: list[float]) -> Stalls:
             at.append(index)
             sizes.append(value - usual)
     gaps = [b - a for a, b in pairwise(at)]
-    share = sum(sizes) / sum(values)
+    total = sum(values)
+    share = sum(sizes) / total if total > 0 else 0.0
     return Stalls(tuple(at), share, _spread(sizes), _spread(gaps) if gaps else math.inf)
 
 
@@ -217,7 +221,7 @@ def _levels(pace: Pace, first: float, unit: float) -> tuple[tuple[float, ...], t
     blocks = _last(pace, length, count)
     start = pace.total_ticks - length * count
     levels = (
-        Level(round(start + a * length), round(start + b * length), 1 / fmean(blocks[a:b]))
+        Level(round(start + a * length), round(start + b * length), 1 / max(fmean(blocks[a:b]), TICK_MIN_S))
         for a, b in pairwise([0, *changes(blocks), count])
     )
     return tuple(blocks), tuple(levels)

@@ -1,7 +1,7 @@
 """Statistics of a row of tick times: where a warm-up ends, what repeats, how sure a mean is, where it jumps.
 
-Plain functions over plain lists. Methods: MSER-5 (White 1997), batch means, optimal partitioning of means with
-a penalty per change; sources and the simulation that chose the constants in benchmarks/steady.
+Plain functions over plain lists. Methods: MSER-5 (White 1997), batch means, optimal partitioning of means
+with a penalty per change; sources and the simulation that chose the constants in benchmarks/steady.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OUTLIER = 5.0
 BATCHES_MIN = 10
 LAG_MIN_CORRELATION = 0.25
 CHANGE_PENALTY = 10.0
-"""Per change, in units of the noise's variance times log n: fewer changes than there are, rather than more."""
+"""Per change, in units of the noise's variance times log n: rather too few changes than too many."""
 
 # Student's t, 97.5 %, by degrees of freedom from 1 on.
 _T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
@@ -142,7 +142,7 @@ def changes(values: Sequence[float], least: int = 3) -> list[int]:
     squares = list(accumulate((value * value for value in values), initial=0.0))
     best, back = [-price] + [math.inf] * n, [0] * (n + 1)
     for end in range(least, n + 1):
-        for start in range(0, end - least + 1):
+        for start in range(end - least + 1):
             width = end - start
             inside = squares[end] - squares[start] - (total[end] - total[start]) ** 2 / width
             cost = best[start] + inside + price

@@ -1,5 +1,7 @@
-"""What is known of a window of ticks, and why it is not steady: the first thing that speaks against it, from a
-closed set, in words, with what would help."""
+"""What is known of a window of ticks, and why it is not steady.
+
+The reason is one of a closed set: what speaks against it most, in words, with what would help.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,9 @@ def why_not(window: Measured, limits: Limits) -> Reason | None:
 
 def drifts(window: Measured, limits: Limits) -> str:
     """`surely`, `perhaps` (noise may do that, too), or empty. Both gates are needed: either alone failed."""
-    halves_noise = 2 * window.interval.half_width / window.interval.mean  # two errors of a difference of halves
+    halves_noise = (
+        2 * window.interval.half_width / window.interval.mean
+    )  # two errors of a difference of halves
     found = {
         _moves(window.halves, limits.halves, halves_noise),
         _moves(window.slope, limits.slope, 2 * window.slope_error),
@@ -154,6 +158,9 @@ def _kind(window: Measured, sure: bool, jumps: bool) -> Reason:
 def _is_ramp(window: Measured) -> bool:
     """A straight line says as much as the steps do."""
     blocks, levels = window.blocks, window.levels
+    speeds = [level.ticks_per_s for level in levels]
+    if len(speeds) > 3 and sorted(speeds) in (speeds, speeds[::-1]):
+        return True
     rise, _ = slope(blocks)
     mean, last = fmean(blocks), max(1, len(blocks) - 1)
     line = sum((value - mean - rise * (i / last - 0.5)) ** 2 for i, value in enumerate(blocks))
@@ -210,8 +217,8 @@ def _words_of_noise(window: Measured, limits: Limits) -> tuple[str, str]:
     times, share = len(window.stalls.at), 100 * window.stalls.share
     if _few_stalls(window):
         return (
-            f"{share:.2g} % of the time went into {times} stall{'s' if times > 1 else ''}: how often they come "
-            "is not known yet",
+            f"{share:.2g} % of the time went into {times} stall{'s' if times > 1 else ''}: how often they "
+            "come is not known yet",
             f"run until {STALLS_FEW} of them were seen",
         )
     longer = max(2.0, (window.half_width / limits.half_width) ** 2)
