@@ -19,6 +19,8 @@ MISSING_FRAC, MISSING_S = 0.02, 1.5
 """The files of ticks may lack as much of the train stage, by share and by time, and still stand for it."""
 LONG_WARMUP_FRAC = 0.25
 
+_Piece = tuple[float, int, float]
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -101,7 +103,7 @@ def _judged(
     early_s = warmup_end_s(record.ticks)
     late = [part for span in train if (part := _after(span, early_s, rows)) is not None]
     pieces = list(_pieces(late, rows))
-    by_rows: Pace | None = of_rows((later.ticks, later.t_s) for _, later in pieces)
+    by_rows: Pace | None = of_rows((ticks, seconds) for _, ticks, seconds in pieces)
     if by_rows is None:
         return None, early_s
     found = judge(by_rows, periods)
@@ -122,10 +124,10 @@ def _all_ticks(record: ProcessRecord, whole: Sums) -> TickTimes | None:
     return None
 
 
-def _time_of_tick(pieces: list[tuple[float, Sums]], tick: int) -> float:
+def _time_of_tick(pieces: list[_Piece], tick: int) -> float:
     done = 0
-    for end_s, piece in pieces:
-        done += piece.ticks
+    for end_s, ticks, _ in pieces:
+        done += ticks
         if done >= tick:
             return end_s
     return 0.0
@@ -161,13 +163,13 @@ def _after(span: Span, start_s: float, rows: list[Sums]) -> Span | None:
     return Span(span.stage, later, span.end) if later is not None else None
 
 
-def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[tuple[float, Sums]]:
-    """The parts cut at every row that was written: when each piece ended, and what it holds."""
+def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[_Piece]:
+    """The parts cut at every row that was written: when each piece ended, its ticks and seconds."""
     times = [row.t_s for row in rows]
     for part in parts:
         within = rows[bisect_right(times, part.start.t_s) : bisect_left(times, part.end.t_s)]
         for earlier, later in pairwise([part.start, *within, part.end]):
-            yield later.t_s, later.minus(earlier)
+            yield later.t_s, later.ticks - earlier.ticks, later.t_s - earlier.t_s
 
 
 def _total(parts: Sequence[Span]) -> Sums:

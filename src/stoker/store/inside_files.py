@@ -248,9 +248,9 @@ def _phase(name: object) -> str:
 
 
 def _sums(row: Row) -> Sums:
-    phase_s = tuple(float(value) for value in row["s"])
+    phase_s = tuple(map(float, row["s"]))
     t_s = float(row["t"])
-    if len(phase_s) != len(PHASES) or not all(map(isfinite, (t_s, *phase_s))):
+    if len(phase_s) != len(PHASES) or not isfinite(t_s + sum(phase_s)):
         raise ValueError("phases of another version, or no numbers")
     counts = (int(row[name]) for name in ("ticks", "samples", "env_steps", "backwards"))
     return Sums(t_s, phase_s, *counts)
