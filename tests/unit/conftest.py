@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,7 @@ def training(
         phases = {name: share * second for name, share in shares.items()}
         done = sums(start_s + second, made, made * batch, made * env_steps_per_tick, **phases)
         rows.append(Second(done, "train", acting * second, 1 / ticks_per_s, 0, 0.001 * second))
-    ticks = tuple(
-        Tick(start_s + (n + 1) / ticks_per_s, 1 / ticks_per_s, 0, (0.0,) * len(PHASES))
-        for n in range(int(min(seconds, 60) * ticks_per_s))
-    )
+    ticks = tuple(_ticks(shares, start_s, rows[:61]))
     record = ProcessRecord(
         pid=pid,
         ppid=4311,
@@ -93,6 +91,18 @@ def training(
         ended=True,
     )
     return replace(record, **more)
+
+
+def _ticks(shares: Mapping[str, float], start_s: float, rows: Sequence[Second]) -> Iterator[Tick]:
+    """Of the first minute, as even within a second as they can be."""
+    end_s = start_s
+    for before, row in pairwise(rows):
+        count = row.sums.ticks - before.sums.ticks
+        for n in range(count):
+            now_s = before.sums.t_s + (n + 1) / count
+            spent = tuple(shares.get(name, 0.0) * (now_s - end_s) for name in PHASES)
+            yield Tick(now_s, now_s - end_s, 0, spent)
+            end_s = now_s
 
 
 def rollouts(shares: Mapping[str, float], *, envs: int = 4, **more: Any) -> ProcessRecord:

@@ -30,9 +30,17 @@ def sentence(summary: Summary) -> str:
         return _nothing_inside(summary)
     if not main.window.content.ticks:
         return "No optimizer step was seen: there is no training step to account for."
-    if main.tick_is_env_call:
-        return _env_steps_only(main)
-    return _training(summary, main)
+    text = _env_steps_only(main) if main.tick_is_env_call else _training(summary, main)
+    return " ".join([text, *stage_findings(main)])
+
+
+def stage_findings(main: Trainer) -> list[str]:
+    """Evaluation and saving are outside the budget of training: a share that matters is said by itself."""
+    return [
+        f"{what} takes {main.stage_pct[stage]:.0f} % of the whole run."
+        for stage, what in (("eval", "Evaluation"), ("save", "Saving"))
+        if main.stage_pct.get(stage, 0.0) >= NOTABLE_PCT
+    ]
 
 
 def _nothing_inside(summary: Summary) -> str:

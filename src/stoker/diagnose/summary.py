@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from stoker.diagnose.chosen import Chosen
 from stoker.diagnose.env_ticks import ticks_are_env_calls, with_env_ticks
 from stoker.diagnose.iteration import Iteration, find_iteration
 from stoker.diagnose.loading import LoaderView, loader_views
 from stoker.diagnose.places import LineShare, line_shares, pct
+from stoker.diagnose.recurring import known_periods
 from stoker.diagnose.window import Window, stage_seconds, training_window
 from stoker.model.record import COMPUTE, PHASES, ProcessRecord
 from stoker.model.run import Run
@@ -39,6 +41,17 @@ class Trainer:
     loaders: list[LoaderView]
 
     @property
+    def stage_pct(self) -> dict[str, float]:
+        """Of the wall time of the process."""
+        life = sum(self.stages_s.values())
+        return {stage: 100 * value / life for stage, value in self.stages_s.items()} if life > 0 else {}
+
+    @property
+    def rest_pct(self) -> float:
+        """Of the wall time: everything that is not steady training, which alone the budget is of."""
+        return sum(pct for stage, pct in self.stage_pct.items() if stage != "train")
+
+    @property
     def compute_pct(self) -> float:
         return sum(self.phase_pct[name] for name in COMPUTE)
 
@@ -63,6 +76,8 @@ class Summary:
     run: Run
     trainers: list[Trainer]
     length: Length | None
+    chosen: Chosen | None = None
+    """A window the user asked for beside the steady one."""
 
     @property
     def main(self) -> Trainer | None:
@@ -77,8 +92,8 @@ def summarise(run: Run) -> Summary:
 def trainer(record: ProcessRecord) -> Trainer:
     if ticks_are_env_calls(record):
         record = with_env_ticks(record)
-    window = training_window(record)
     iteration = find_iteration(record.sequence)
+    window = training_window(record, known_periods(record, iteration))
     return Trainer(
         record=record,
         window=window,

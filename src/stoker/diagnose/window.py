@@ -1,7 +1,7 @@
-"""Which part of a process's life is training, and where its steady part begins.
+"""Which part of a process's life is training, and which part of that is steady.
 
-Stages come from marks written by the process itself. The warm-up is cut by MSER-5 over the ticks of the first
-minute: the cut that minimises the variance of the mean of what remains.
+Stages come from marks written by the process itself. The warm-up is cut, and the rest judged, by
+`stoker.diagnose.steady`: from every tick where they can be had, else from a row a second.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, median
 
-from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick
+from stoker.diagnose.pace import Pace, of_rows, of_ticks
+from stoker.diagnose.steady import Steadiness, Verdict, judge, warmup_samples
+from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick, TickTimes
 
-BATCH = 5
-MIN_TICKS = 40
-WARMUP_MIN = 0.05
-SHORT_S = 10.0
-DRIFT_MIN_S = 10.0
-DRIFT_RATIO = 1.25
-OUTLIER = 5.0
-"""Ticks beyond this many medians are stalls and count as that many, or one stall decides the cut."""
+MISSING_FRAC, MISSING_S = 0.02, 1.5
+"""The files of ticks may lack as much of the train stage, by share and by time, and still stand for it."""
+LONG_WARMUP_FRAC = 0.25
+
+_Piece = tuple[float, int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,7 @@ class Window:
     content: Sums
     warmup_s: float
     remark: str
+    steadiness: Steadiness | None = None
 
     @property
     def seconds(self) -> float:
@@ -75,25 +74,75 @@ def stage_seconds(record: ProcessRecord, window: Window) -> dict[str, float]:
     return {stage: value for stage, value in seconds.items() if value > 0}
 
 
-def training_window(record: ProcessRecord) -> Window:
+def training_window(record: ProcessRecord, periods: Sequence[float] = ()) -> Window:
+    """`periods`: in ticks, of what is known to come back: epochs, rollouts, saves."""
     cut = spans(record)
     train = [span for span in cut if span.stage == "train"]
     if not train:
         return _without_ticks(cut)
-    start_s = warmup_end_s(record.ticks)
     rows = [second.sums for second in record.seconds]
-    steady = [part for span in train if (part := _after(span, start_s, rows)) is not None]
     whole = _total(train)
+    found, start_s = _judged(record, train, rows, whole, periods)
+    steady = [part for span in train if (part := _after(span, start_s, rows)) is not None]
     content = _total(steady)
     if content.t_s < whole.t_s / 3 or content.ticks < 2:
-        return Window(whole, 0.0, f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s")
-    return Window(content, whole.t_s - content.t_s, _short(content) or drift(steady, rows))
+        remark = f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s"
+        return Window(whole, 0.0, remark, found)
+    warmup_s = whole.t_s - content.t_s
+    return Window(content, warmup_s, _remark(found, warmup_s, whole.t_s), found)
 
 
-def _short(content: Sums) -> str:
-    if content.t_s >= SHORT_S and content.ticks >= MIN_TICKS:
+def _judged(
+    record: ProcessRecord, train: list[Span], rows: list[Sums], whole: Sums, periods: Sequence[float]
+) -> tuple[Steadiness | None, float]:
+    """What the ticks say, and when the warm-up ended."""
+    times = _all_ticks(record, whole)
+    if times is not None and (pace := of_ticks(times.duration_s)) is not None:
+        found = judge(pace, periods)
+        return found, times.end_s[found.warmup_ticks - 1] if found.warmup_ticks else 0.0
+    early_s = warmup_end_s(record.ticks)
+    late = [part for span in train if (part := _after(span, early_s, rows)) is not None]
+    pieces = list(_pieces(late, rows))
+    by_rows: Pace | None = of_rows((ticks, seconds) for _, ticks, seconds in pieces)
+    if by_rows is None:
+        return None, early_s
+    found = judge(by_rows, periods)
+    return found, _time_of_tick(pieces, found.warmup_ticks) if found.warmup_ticks else early_s
+
+
+def _all_ticks(record: ProcessRecord, whole: Sums) -> TickTimes | None:
+    """None where the files do not have the whole train stage."""
+    first = TickTimes([tick.end_s for tick in record.ticks], [tick.duration_s for tick in record.ticks])
+    for times in (record.tick_times, first):
+        if times is None or not times.duration_s or whole.ticks <= 0 or whole.t_s <= 0:
+            continue
+        missing = max(MISSING_FRAC, MISSING_S / whole.t_s)
+        covers = abs(sum(times.duration_s) / whole.t_s - 1) <= missing
+        whole_count = abs(len(times.duration_s) / whole.ticks - 1) <= missing
+        if covers and whole_count and min(times.duration_s) >= 0:
+            return times
+    return None
+
+
+def _time_of_tick(pieces: list[_Piece], tick: int) -> float:
+    done = 0
+    for end_s, ticks, _ in pieces:
+        done += ticks
+        if done >= tick:
+            return end_s
+    return 0.0
+
+
+def _remark(found: Steadiness | None, warmup_s: float, whole_s: float) -> str:
+    if found is None:
         return ""
-    return f"short: {content.ticks:,} ticks in {content.t_s:.1f} s; a longer run gives firmer figures"
+    if found.verdict is Verdict.UNSTEADY:
+        return f"{found.phrase}: {found.seen}; {found.help}"
+    if found.verdict is Verdict.SCREENING:
+        return f"screening only: {found.help}"
+    if warmup_s > LONG_WARMUP_FRAC * whole_s:
+        return f"the first {warmup_s:.0f} s ran at another speed and are left out"
+    return ""
 
 
 def _without_ticks(cut: list[Span]) -> Window:
@@ -102,41 +151,8 @@ def _without_ticks(cut: list[Span]) -> Window:
 
 def warmup_end_s(ticks: Sequence[Tick]) -> float:
     """The end of the last tick that belongs to the warm-up; 0 where there is none."""
-    index = warmup_ticks([tick.duration_s for tick in ticks])
+    index, _ = warmup_samples([tick.duration_s for tick in ticks])
     return ticks[index - 1].end_s if index else 0.0
-
-
-def warmup_ticks(durations_s: Sequence[float]) -> int:
-    """MSER-5: how many leading ticks to leave out. Never more than half."""
-    if len(durations_s) < MIN_TICKS:
-        return 0
-    limit = OUTLIER * median(durations_s)
-    batches = [
-        sum(min(value, limit) for value in durations_s[i : i + BATCH]) / BATCH
-        for i in range(0, len(durations_s) - BATCH + 1, BATCH)
-    ]
-    cut = _mser(batches)
-    return cut * BATCH if cut and _differs(batches[:cut], batches[cut:]) else 0
-
-
-def _differs(lead: list[float], rest: list[float]) -> bool:
-    """In even noise the minimum may lie anywhere: a lead as fast as the rest is no warm-up."""
-    return abs(fmean(lead) - fmean(rest)) > WARMUP_MIN * fmean(rest)
-
-
-def _mser(values: list[float]) -> int:
-    centre = median(values)  # small numbers keep rounding out of the variance
-    values = [value - centre for value in values]
-    count = total = squares = 0.0
-    best, best_index = float("inf"), 0
-    for index in range(len(values) - 1, -1, -1):
-        count, total, squares = count + 1, total + values[index], squares + values[index] ** 2
-        if index > len(values) // 2 or count < 3:
-            continue
-        error = (squares - total * total / count) / (count * count)
-        if error <= best:
-            best, best_index = error, index
-    return best_index
 
 
 def _after(span: Span, start_s: float, rows: list[Sums]) -> Span | None:
@@ -147,32 +163,13 @@ def _after(span: Span, start_s: float, rows: list[Sums]) -> Span | None:
     return Span(span.stage, later, span.end) if later is not None else None
 
 
-def drift(parts: Sequence[Span], rows: list[Sums]) -> str:
-    """A remark where one half of the window runs at another speed than the other; else empty."""
-    total = _total(parts)
-    if total.t_s < DRIFT_MIN_S or total.ticks < MIN_TICKS:
-        return ""
-    first = NOTHING
-    for piece in _pieces(parts, rows):
-        if first.t_s + piece.t_s / 2 > total.t_s / 2:
-            break
-        first = first.plus(piece)
-    second = total.minus(first)
-    if first.t_s < total.t_s / 4 or second.t_s < total.t_s / 4:
-        return ""  # one row covers most of it: there are no halves to compare
-    before, after = first.ticks / first.t_s, second.ticks / second.t_s
-    if max(before, after) < DRIFT_RATIO * min(before, after):
-        return ""
-    return f"unsteady: {before:.3g} ticks/s in the first half, {after:.3g} in the second; shown is the mean"
-
-
-def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[Sums]:
-    """The parts cut at every row that was written."""
+def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[_Piece]:
+    """The parts cut at every row that was written: when each piece ended, its ticks and seconds."""
     times = [row.t_s for row in rows]
     for part in parts:
         within = rows[bisect_right(times, part.start.t_s) : bisect_left(times, part.end.t_s)]
         for earlier, later in pairwise([part.start, *within, part.end]):
-            yield later.minus(earlier)
+            yield later.t_s, later.ticks - earlier.ticks, later.t_s - earlier.t_s
 
 
 def _total(parts: Sequence[Span]) -> Sums:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 PHASES: tuple[str, ...] = (
@@ -93,6 +94,14 @@ class Tick:
     optimizer: int
     phase_s: tuple[float, ...] | None
     """None where the phases of this tick were not told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class TickTimes:
+    """When ticks ended and how long they took, oldest first: what is cheap to read of a tick."""
+
+    end_s: Sequence[float]
+    duration_s: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +216,10 @@ class ProcessRecord:
     lost_rows: int = 0
     unreadable_rows: int = 0
     batch_rows: int | None = None
+    tick_times: TickTimes | None = None
+    """Of all ticks, or of the last minutes of a long run; None where they are too many to read in no time."""
+    file: str = ""
+    """The name of its .jsonl file."""
 
     @property
     def last(self) -> Sums | None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 
 from stoker.diagnose.host import host_view
-from stoker.diagnose.sentence import sentence
+from stoker.diagnose.sentence import sentence, stage_findings
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.report.run_notes import notes
 
@@ -22,6 +22,7 @@ def render(summary: Summary) -> str:
         "folder": str(summary.run.folder),
         "sentence": sentence(summary),
         "whole_training": asdict(summary.length) if summary.length else None,
+        "chosen": asdict(summary.chosen) if summary.chosen else None,
         "trainers": [_trainer(trainer) for trainer in summary.trainers],
         "processes": [
             {"pid": p.pid, "rank": p.rank, "ticks": p.last.ticks if p.last else 0, "ended": p.ended}
@@ -49,8 +50,12 @@ def _trainer(trainer: Trainer) -> dict[str, object]:
             "env_steps": window.content.env_steps,
             "warmup_s": window.warmup_s,
             "remark": window.remark,
+            "steadiness": asdict(window.steadiness) if window.steadiness else None,
         },
         "stages_s": trainer.stages_s,
+        "stage_pct": trainer.stage_pct,
+        "rest_pct": trainer.rest_pct,
+        "stage_findings": stage_findings(trainer),
         "phase_pct": trainer.phase_pct,
         "acting_pct": trainer.acting_pct,
         "compute_pct": trainer.compute_pct,

@@ -86,7 +86,8 @@ def _host_notes(run: Run) -> list[str]:
 def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
     found = []
     if main.window.remark:
-        found.append(main.window.remark)
+        remark = main.window.remark
+        found.append(remark.replace("tick", "env call") if main.tick_is_env_call else remark)
     samples = sum(sample.count for sample in main.record.sampled if sample.stage == "train")
     if not samples:
         found.append("the training was never looked at: there are no source lines")

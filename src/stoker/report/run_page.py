@@ -13,6 +13,7 @@ from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.record import COMPUTE, PHASES, Place
 from stoker.model.run import RunFailure, RunInfo
+from stoker.report.chosen_block import chosen_block
 from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
 from stoker.report.page import Bar, Bars, Block, Facts, Notes, Page, Sentence, Table
 from stoker.report.run_notes import next_command, notes
@@ -92,6 +93,7 @@ def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
     heading = (
         f"Where the training thread's time goes ({rank}{content.ticks:,} {ticks} in {duration(content.t_s)})"
     )
+    blocks += chosen_block(summary.chosen)
     blocks.append(Bars(heading, tuple(_bars(main))))
     blocks += _line_block(summary, main)
     blocks += _loader_block(summary, main)
@@ -102,8 +104,11 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
     flow = main.throughput
     parts = []
     if flow.ticks_per_s:
-        unit = "env calls/s (a tick here)" if main.tick_is_env_call else "ticks/s"
-        parts.append(f"{rate(flow.ticks_per_s)} {unit}")
+        unit = "env calls/s" if main.tick_is_env_call else "ticks/s"
+        about = ["a tick here"] if main.tick_is_env_call else []
+        about += [main.window.steadiness.phrase] if main.window.steadiness else []
+        note = f" ({'; '.join(about)})" if about else ""
+        parts.append(f"{rate(flow.ticks_per_s)} {unit}{note}")
     if flow.samples_per_s:
         parts.append(f"{rate(flow.samples_per_s)} samples/s")
     if flow.env_steps_per_s:
@@ -129,6 +134,8 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
         for name in order
         if name == "train" or main.stages_s.get(name, 0.0) > life / 100
     ]
+    if main.rest_pct >= 1:
+        stages.append(f"{main.rest_pct:.0f} % of the time is not train")
     rows.append(("stages", " · ".join(stages)))
     return rows
 

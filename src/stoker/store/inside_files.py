@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import isfinite
@@ -23,13 +24,17 @@ from stoker.model.record import (
     Second,
     Sums,
     Tick,
+    TickTimes,
     Worker,
 )
-from stoker.store.rows import Row, json_rows, tsv_rows
+from stoker.store.rows import Row, json_rows, tsv_pairs, tsv_rows
 
 _T = TypeVar("_T")
 _SHORT = 3
 """Columns of a tick whose phases were not told apart."""
+
+TICKS_READ_BYTES_MAX = 24_000_000
+"""About 200,000 ticks, a third of a second to read."""
 
 
 def read_process(path: Path) -> ProcessRecord | None:
@@ -41,7 +46,8 @@ def read_process(path: Path) -> ProcessRecord | None:
         return None
     for row in _last_words(path.with_name(f"workers-{collected.header['pid']}.jsonl")):
         collected.take(row)
-    return collected.record(read_ticks(path, "first"), read_ticks(path, "slow"))
+    record = collected.record(read_ticks(path, "first"), read_ticks(path, "slow"))
+    return replace(record, tick_times=_tick_times(path, record), file=path.name)
 
 
 def _last_words(path: Path) -> Iterable[Row]:
@@ -63,6 +69,19 @@ def read_ticks(path: Path, *names: str) -> tuple[Tick, ...]:
         Tick(row[0] / 1e6, row[1] / 1e6, row[2], tuple(us / 1e6 for us in row[_SHORT:]) or None)
         for _, row in sorted(rows.items())
     )
+
+
+def _tick_times(path: Path, record: ProcessRecord) -> TickTimes | None:
+    """Nothing for a long run, whose tails hold its last minutes only, nor for ticks by the million: there a
+    row a second says as much."""
+    stem = path.with_suffix("")
+    tails = [tail for name in wire.TAILS if (tail := stem.with_name(f"{stem.name}.{name}.tsv")).exists()]
+    life_s = record.last.t_s - record.began_s if record.last else 0.0
+    too_many = sum(tail.stat().st_size for tail in tails) > TICKS_READ_BYTES_MAX
+    if not tails or too_many or life_s > wire.TAIL_S * len(wire.TAILS):
+        return None
+    rows = sorted(row for tail in tails for row in tsv_pairs(tail))
+    return TickTimes(array("d", (end / 1e6 for end, _ in rows)), array("d", (took / 1e6 for _, took in rows)))
 
 
 class _Collected:
@@ -232,9 +251,9 @@ def _phase(name: object) -> str:
 
 
 def _sums(row: Row) -> Sums:
-    phase_s = tuple(float(value) for value in row["s"])
+    phase_s = tuple(map(float, row["s"]))
     t_s = float(row["t"])
-    if len(phase_s) != len(PHASES) or not all(map(isfinite, (t_s, *phase_s))):
+    if len(phase_s) != len(PHASES) or not isfinite(t_s + sum(phase_s)):
         raise ValueError("phases of another version, or no numbers")
     counts = (int(row[name]) for name in ("ticks", "samples", "env_steps", "backwards"))
     return Sums(t_s, phase_s, *counts)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.model.record import ProcessRecord
+from stoker.inside import wire
+from stoker.model.record import ProcessRecord, Tick
 from stoker.model.run import Run
 from stoker.store.folder import read_info
 from stoker.store.host_files import read_host
-from stoker.store.inside_files import read_process
+from stoker.store.inside_files import read_process, read_ticks
 
 
 def load(folder: Path) -> Run:
@@ -25,3 +26,8 @@ def load(folder: Path) -> Run:
         if record is not None:
             processes.append(record)
     return Run(folder, read_info(folder), tuple(processes), read_host(folder), tuple(unreadable))
+
+
+def recorded_ticks(run: Run, record: ProcessRecord) -> tuple[Tick, ...]:
+    """Every tick that is still in the files, with its phases: the first minute and the last ten."""
+    return read_ticks(run.folder / "inside" / record.file, "first", *wire.TAILS) if record.file else ()

@@ -41,6 +41,20 @@ def tsv_rows(path: Path, short: int) -> Iterator[list[int]]:
                     continue
 
 
+def tsv_pairs(path: Path) -> Iterator[tuple[int, int]]:
+    """The first two numbers of each whole line after the header: much quicker than all of them."""
+    with path.open("rb") as handle:
+        lines = _whole_lines(handle)
+        width = next(lines, b"").count(b"\t") + 1
+        for line in lines:
+            cells = line.split(b"\t", 2)
+            try:
+                if len(cells) == 3 and line.count(b"\t") + 1 == width:
+                    yield int(cells[0]), int(cells[1])
+            except ValueError:
+                continue
+
+
 def _whole_lines(handle: BinaryIO) -> Iterator[bytes]:
     """Without the last one where it is still being written, or was torn by a kill. One that is too long comes
     in pieces, none of which can be read."""

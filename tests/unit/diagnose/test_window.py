@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stoker.diagnose.window import spans, stage_seconds, training_window, warmup_ticks
+from stoker.diagnose.steady import warmup_samples
+from stoker.diagnose.window import spans, stage_seconds, training_window
 from stoker.model.record import Mark
 
 Make = Any
@@ -20,6 +21,10 @@ def noisy(mean_s: float, count: int, seed: int = 1) -> list[float]:
 def decaying(count: int) -> list[float]:
     """Starts at twice the speed it ends with, gone after about 100 ticks."""
     return [value * (1 + 0.9 ** (n / 4)) for n, value in enumerate(noisy(0.02, count))]
+
+
+def warmup_ticks(durations_s: list[float]) -> int:
+    return warmup_samples(durations_s)[0]
 
 
 def test_no_warm_up() -> None:
@@ -82,37 +87,63 @@ def test_stages_add_up_to_the_life_of_the_process(make: Make) -> None:
 
 
 def test_the_warm_up_is_left_out_of_the_window(make: Make) -> None:
-    record = make.training({"forward": 1.0}, seconds=60)
-    slow = tuple(replace(tick, duration_s=0.5) if tick.end_s < 1013.0 else tick for tick in record.ticks)
-    window = training_window(replace(record, ticks=slow))
+    record = make.training({"forward": 1.0}, speeds=[0.2] * 10 + [1.0] * 50)
+    window = training_window(record)
     assert window.warmup_s == pytest.approx(10.0, abs=1.5)
     assert window.seconds + window.warmup_s == pytest.approx(60.0)
+    assert window.steadiness is not None
+    assert window.steadiness.ticks_per_s == pytest.approx(20.0, rel=0.01)
 
 
 def test_short_windows_say_so(make: Make) -> None:
-    assert training_window(make.training({"forward": 1.0}, seconds=3)).remark.startswith(
-        "short: 60 ticks in 3.0"
-    )
-    assert training_window(make.training({"forward": 1.0}, seconds=30, ticks_per_s=0.5)).remark.startswith(
-        "short"
-    )
-    assert training_window(make.training({"forward": 1.0}, seconds=30)).remark == ""
+    short = training_window(make.training({"forward": 1.0}, seconds=3)).remark
+    assert short.startswith("too short to be sure: 60 ticks in 3.0 s; a first figure needs 20 s")
+    few = training_window(make.training({"forward": 1.0}, seconds=30, ticks_per_s=2)).remark
+    assert few.startswith("too short to be sure: 60 ticks in 30.0 s; a first figure needs 50 s")
+    screening = training_window(make.training({"forward": 1.0}, seconds=30))
+    assert screening.remark == "screening only: a claim from one run needs 150 s of training"
 
 
 @pytest.mark.parametrize(
-    ("speeds", "steady"),
+    ("speeds", "phrase"),
     [
-        ([1.0] * 60, True),
-        ([1.0] * 30 + [0.9] * 30, True),
-        ([1.0] * 30 + [0.6] * 30, False),
-        ([0.5] * 30 + [1.0] * 30, False),
-        ([1.0, 0.2] * 30, True),
+        ([1.0] * 60, "screening, ±0.1 %"),
+        ([1.0] * 36 + [0.6] * 24, "unsteady: step change"),
+        ([0.5] * 48 + [1.0] * 12, "unsteady: step change"),
     ],
-    ids=["even", "nearly", "slower", "faster", "alternating"],
+    ids=["even", "slower", "faster"],
 )
-def test_drift(make: Make, speeds: list[float], steady: bool) -> None:
+def test_drift(make: Make, speeds: list[float], phrase: str) -> None:
     window = training_window(make.training({"forward": 1.0}, speeds=speeds))
-    assert (window.remark == "") is steady, window.remark
+    assert window.steadiness is not None
+    assert window.steadiness.phrase == phrase
+    assert window.remark.startswith(phrase.partition(",")[0])
+
+
+def test_a_long_run_is_judged_by_its_rows(make: Make) -> None:
+    """The files hold its last minutes only: a row a second tells of the whole."""
+    even = training_window(make.training({"forward": 1.0}, seconds=1200))
+    assert even.steadiness is not None
+    assert even.steadiness.phrase == "steady, ±0.1 %"
+    assert even.steadiness.last_tick == 24_000
+    assert even.remark == ""
+    changed = training_window(make.training({"forward": 1.0}, speeds=[1.0] * 900 + [0.8] * 300, seconds=1200))
+    assert changed.remark.startswith("unsteady: step change: 20 ticks/s at first, 16 at the end")
+
+
+def test_a_long_warm_up_is_told(make: Make) -> None:
+    window = training_window(make.training({"forward": 1.0}, speeds=[0.5] * 500 + [1.0] * 700, seconds=1200))
+    assert window.warmup_s == pytest.approx(500, abs=30)
+    assert window.remark.startswith("the first 5")
+    assert window.remark.endswith("s ran at another speed and are left out")
+
+
+def test_ticks_that_do_not_cover_the_training_are_not_taken_for_it(make: Make) -> None:
+    """As when the disk was full for a while."""
+    record = make.training({"forward": 1.0}, seconds=60)
+    half = training_window(replace(record, ticks=record.ticks[:600])).steadiness
+    assert half is not None
+    assert half.sample_ticks > 1, "rows of a second"
 
 
 def test_a_process_without_rows_has_no_spans(make: Make) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from stoker.diagnose.chosen import choose, parse_bounds
+from stoker.diagnose.gate import parse_gate
 from stoker.diagnose.summary import summarise
 from stoker.model.host import HostRecord, IsolatedPython, MissingField
-from stoker.model.record import HookFailure, ProcessRecord, Raised
+from stoker.model.record import HookFailure, Mark, ProcessRecord, Raised
 from stoker.model.run import Run, RunFailure
 from stoker.report import markdown, run_json, run_page, text
 
@@ -140,9 +142,16 @@ def alive(make: Make) -> Run:
     return make.run(make.training(BUSY, ended=False), ended_s=None, exit_code=None, ended_by=None)
 
 
+def evaluating(make: Make) -> Run:
+    """Half of the run is evaluation, and saving takes an eighth."""
+    record = make.training({**BUSY, "forward": 0.15, "save": 0.25})
+    rows = [row.sums for row in record.seconds]
+    return make.run(replace(record, marks=(*record.marks, Mark("eval", rows[20]), Mark("train", rows[50]))))
+
+
 RUNS = [
     data_bound, env_bound, python_bound, two_ranks, outside_only, no_torch, isolated, failed, failed_hook,
-    too_short, unsteady, killed, interrupted, alive,
+    too_short, unsteady, killed, interrupted, alive, evaluating,
 ]  # fmt: skip
 
 
@@ -158,12 +167,26 @@ def test_markdown(make: Make, golden: Golden) -> None:
     golden("data_bound.md", markdown.render(run_page.build(summarise(data_bound(make)))))
 
 
+def test_the_users_own_window(make: Make, golden: Golden) -> None:
+    record = make.training(SUPERVISED, speeds=[0.5] * 20 + [1.0] * 40)
+    summary = summarise(make.run(record))
+    gate, bounds = parse_gate("iter >= 120 and tick_s < 60ms for 5"), parse_bounds("30s")
+    chosen = choose(record, summary.trainers[0].window, record.ticks, gate, bounds)
+    shown = replace(summary, chosen=chosen)
+    golden("your_window.txt", text.plain(run_page.build(shown)))
+    assert "| your window | gate iter >= 120 and" in markdown.render(run_page.build(shown)).replace("\\", "")
+    data = json.loads(run_json.render(shown))["chosen"]
+    assert data["gate"] == "iter >= 120 and tick_s < 60ms for 5"
+    assert data["quoted"]["ticks"] == 600
+
+
 @pytest.mark.parametrize("build", RUNS)
 def test_json(make: Make, build: Callable[[Make], Run]) -> None:
     run = build(make)
     shown = json.loads(run_json.render(summarise(run)))
     assert set(shown) == {
         "schema", "run", "folder", "sentence", "whole_training", "trainers", "processes", "host", "notes",
+        "chosen",
     }  # fmt: skip
     assert shown["schema"] == "stoker.why/1"
     assert shown["run"]["id"] == run.info.id

@@ -15,7 +15,7 @@ from stoker.model.record import PHASES
 from stoker.model.run import RunInfo
 from stoker.report import run_json
 from stoker.store import folder as folders
-from stoker.store.reading import load
+from stoker.store.reading import load, recorded_ticks
 
 HEADER = {
     "k": "header", "schema": wire.SCHEMA, "pid": 7, "ppid": 1, "python": "3.11.7", "torch": "2.13.0+cpu",
@@ -190,3 +190,40 @@ def test_damage_anywhere(run: Path) -> None:
 def test_inside_and_model_name_the_same_phases() -> None:
     """`inside` imports nothing of the rest, so the list stands twice."""
     assert wire.PHASES == PHASES
+
+
+def tails(run: Path, ticks: int, tick_us: int) -> None:
+    """In two files, the later one first by name, as after a turn of the ring; and a torn line."""
+    header = "\t".join(wire.TICK_COLUMNS).encode()
+    rest = (0, *(0 for _ in wire.PHASES))
+    rows = [
+        b"\t".join(b"%d" % n for n in (11_000_000 + n * tick_us, tick_us, *rest)) for n in range(1, ticks + 1)
+    ]
+    write(run, [header, *rows[ticks // 2 :], b"12\t13"], "7-0.tail0.tsv")
+    write(run, [header, *rows[: ticks // 2]], "7-0.tail2.tsv")
+
+
+def test_the_times_of_all_ticks_are_read_in_order(run: Path) -> None:
+    write(run, ROWS)
+    tails(run, 60, 50_000)
+    (record,) = load(run).processes
+    assert record.tick_times is not None
+    assert list(record.tick_times.end_s) == pytest.approx([11 + 0.05 * n for n in range(1, 61)])
+    assert set(record.tick_times.duration_s) == {0.05}
+    assert recorded_ticks(load(run), record)[0].end_s == pytest.approx(11.05)
+
+
+def test_a_run_longer_than_its_tails_is_told_by_its_rows(run: Path) -> None:
+    write(run, [*ROWS[:-1], second(10.0 + 3 * wire.TAIL_S + 1, 20_000), ROWS[-1]])
+    tails(run, 60, 50_000)
+    (record,) = load(run).processes
+    assert record.tick_times is None
+
+
+def test_very_many_ticks_are_not_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(run, ROWS)
+    tails(run, 60, 50_000)
+    monkeypatch.setattr("stoker.store.inside_files.TICKS_READ_BYTES_MAX", 100)
+    (record,) = load(run).processes
+    assert record.tick_times is None
+    assert summarise(load(run)).main is not None
