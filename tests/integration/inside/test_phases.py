@@ -83,8 +83,10 @@ def test_phases_add_up_to_the_time_in_every_row(recorded) -> None:
         between = after.minus(before)
         assert sum(between.phase_s) == pytest.approx(between.t_s, abs=5e-5)
         assert min(between.phase_s) > -2e-6
-    for tick in record.ticks:
-        assert sum(tick.phase_s) == pytest.approx(tick.duration_s, abs=3e-5)
+    split = [tick for tick in record.ticks if tick.phase_s is not None]
+    assert len(split) > 100
+    for tick in split:
+        assert sum(tick.phase_s or ()) == pytest.approx(tick.duration_s, abs=3e-5)
 
 
 def test_collection_between_model_and_backward_leaves_the_loss_alone(recorded) -> None:
