@@ -7,6 +7,7 @@ from pathlib import Path
 from stoker.model.record import ProcessRecord
 from stoker.model.run import Run
 from stoker.store.folder import read_info
+from stoker.store.gpu_files import read_gpu
 from stoker.store.host_files import read_host
 from stoker.store.inside_files import read_process
 
@@ -24,4 +25,11 @@ def load(folder: Path) -> Run:
             continue
         if record is not None:
             processes.append(record)
-    return Run(folder, read_info(folder), tuple(processes), read_host(folder), tuple(unreadable))
+    return Run(
+        folder,
+        read_info(folder),
+        tuple(processes),
+        read_host(folder),
+        tuple(unreadable),
+        read_gpu(folder),
+    )
