@@ -21,7 +21,7 @@ from stoker.outside.journal import Journal
 INTERVAL_S = 0.2
 DEAR_S = 1.0
 POLLS = 3
-"""Questions per look, where that is needed."""
+"""Values of `utilization.gpu` per look, where it alone tells the time axis."""
 STRETCH_AT_BYTES = 8 * 2**20
 """Each time the file has grown by so much, the interval doubles."""
 FIRST_COST_AFTER = 10
@@ -70,6 +70,8 @@ class GpuWatch:
         self._dear_s: dict[int, float] = {}
         self._quiet: set[int] = set()
         self._look_s = self._poll_s = clock()
+        self._polling = True
+        """Until the first poll shows that nobody needs it."""
         comparable = in_first_pid_namespace() if pids_comparable is None else pids_comparable
         box = gpus.describe()
         self._readers = {
@@ -97,10 +99,11 @@ class GpuWatch:
         if self._clock() >= self._look_s:
             self.look(own)
             self._look_s = max(self._look_s + self.interval_s, self._clock())  # after a suspend, no rush
-        elif self._clock() < self._poll_s:
+        elif self._clock() >= self._poll_s:
+            self._polling = self.poll()
+        else:
             return
-        polled = self.poll()
-        self._poll_s = self._clock() + self.interval_s / POLLS if polled else float("inf")
+        self._poll_s = self._clock() + self.interval_s / (POLLS - 0.5) if self._polling else float("inf")
 
     def look(self, own: Collection[int]) -> list[GpuReading]:
         """One look at each device; `own` are the processes of the run."""
