@@ -15,7 +15,8 @@ from stoker.model.host import HostEnd, HostReading, IsolatedPython, MissingField
 from stoker.outside import cgroup, machine, watch
 from stoker.outside.gpu import watching
 from stoker.outside.gpu.fake import FakeGpus
-from stoker.outside.processes import Bookkeeper, Followerfrom stoker.store.gpu_files import read_gpu
+from stoker.outside.processes import Bookkeeper, Follower
+from stoker.store.gpu_files import read_gpu
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
