@@ -39,8 +39,10 @@ class Devices:
             return []
 
     def _look(self, cuda):
-        backend = getattr(cuda, "get_allocator_backend", lambda: "native")()
         count = cuda.device_count()
+        if not count:
+            return
+        backend = getattr(cuda, "get_allocator_backend", lambda: "native")()
         if backend != "native":
             if count > 1:
                 raise LookupError("which devices are used cannot be told: the allocator is %s" % backend)

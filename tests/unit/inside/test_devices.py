@@ -88,6 +88,13 @@ def test_nothing_is_asked_before_the_script_uses_cuda(torch: Any) -> None:
     assert cuda.asked == []
 
 
+def test_no_device_is_no_failure(torch: Any) -> None:
+    torch(SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 0))
+    found = Devices()
+    assert found.rows(1.0) == []
+    assert found.error is None
+
+
 def test_only_a_device_with_memory_is_in_use(torch: Any) -> None:
     cuda = Cuda({1: GIB})
     torch(cuda)
