@@ -4,8 +4,8 @@
 
 For each rate (1, 5 and 10 looks a second, and none: the host alone) a watcher runs beside this process, which
 trains. First its CPU time over some seconds, as the scheduler counts it. Then pairs of blocks in random
-order, the watcher looking or held (SIGSTOP), and for each pair the ratio of the time per tick, looking over held;
-reported are the mean of the log ratios and its 95 % interval. GPM is used where the card has it; with
+order, the watcher looking or held (SIGSTOP), and for each pair the ratio of the time per tick, looking over
+held; reported are the mean of the log ratios and its 95 % interval. GPM is used where the card has it; with
 STOKER_NO_GPM=1 in the environment the other mode is measured.
 """
 
