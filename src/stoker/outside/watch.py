@@ -21,7 +21,7 @@ from stoker.launch import procfs
 from stoker.launch.procfs import Identity, Stat
 from stoker.model.host import SCHEMA, HostEnd, HostHeader, HostReading, IsolatedPython, MissingField, to_row
 from stoker.outside import cgroup, host
-from stoker.outside.gpu.watching import INTERVAL_S, start_gpu_watch
+from stoker.outside.gpu.watching import INTERVAL_S, GpuWatch, start_gpu_watch
 from stoker.outside.isolation import isolating_flags
 from stoker.outside.journal import Journal
 from stoker.outside.machine import Machine, read_cores
@@ -192,24 +192,32 @@ def watch(task: Assignment) -> None:
     journal = Journal(task.folder / "outside" / "host.jsonl")
     watch = Watch(task, journal)
     journal.append(to_row(watch.header()))
+    due = time.monotonic()
+    if not watch.look():
+        watch.finish(watch.end_reason)
+        return
+    # After the first row: a driver that nobody has woken yet takes a second or two.
     gpus = start_gpu_watch(task.folder, task.run_id, task.gpu_interval_s)
-    due, reason = time.monotonic(), "told to end"
+    reason = _look_until_over(watch, gpus, due + watch.interval_s)
+    if gpus is not None:
+        gpus.look(watch.pids)
+        gpus.finish(reason)
+    watch.finish(reason)
+
+
+def _look_until_over(watch: Watch, gpus: GpuWatch | None, due: float) -> str:
+    """Why it is over."""
     while True:
-        if time.monotonic() >= due:
-            if not watch.look():
-                reason = watch.end_reason
-                break
-            due = max(due + watch.interval_s, time.monotonic())  # after a suspend, no rush to catch up
         if gpus is not None:
             gpus.step(watch.pids)
         wake = due if gpus is None else min(due, gpus.due_s)
         if signal.sigtimedwait(_TOLD_TO_END, max(wake - time.monotonic(), 0.0)):
             watch.look()
-            break
-    if gpus is not None:
-        gpus.look(watch.pids)
-        gpus.finish(reason)
-    watch.finish(reason)
+            return "told to end"
+        if time.monotonic() >= due:
+            if not watch.look():
+                return watch.end_reason
+            due = max(due + watch.interval_s, time.monotonic())  # after a suspend, no rush to catch up
 
 
 def main(argv: list[str] | None = None) -> int:

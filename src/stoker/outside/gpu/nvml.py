@@ -26,6 +26,7 @@ _GPU_UTILIZATION_SAMPLES = 1
 _MEMORY_V2 = 0x02000028
 _VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _POLLS_MAX = 1000
+_EMPTY_LOOKS_MAX = 10
 
 
 def find_gpus() -> Gpus:
@@ -101,6 +102,7 @@ class Device:
         self._no_gpm = no_gpm
         self._gpm: Gpm | None = None
         self._seen_us: int | None = None
+        self._waited = 0
         self._no_samples: Refused | None = None
         self._polled: list[float] = []
         self.gpm_refused = self._open_gpm()
@@ -216,14 +218,19 @@ class Device:
             "nvmlDeviceGetSamples", self._handle, _GPU_UTILIZATION_SAMPLES, since_us or 0
         )
         if isinstance(answer, Refused):
-            if since_us is not None and "not found" in answer.reason.lower():
-                return UtilSamples(since_us, ())  # nothing new
-            self._no_samples = answer
-            return answer
+            return self._nothing_new(answer)
         kind, raw = answer
         samples = tuple(_sample(kind, one) for one in raw if one.timeStamp > (since_us or 0))
         self._seen_us = max((stamp for stamp, _ in samples), default=since_us)
         return UtilSamples(since_us, samples)
+
+    def _nothing_new(self, answer: Refused) -> UtilSamples | Refused:
+        """The driver says so by refusing. One that never has any is not asked for ever."""
+        if "not found" in answer.reason.lower() and (self._seen_us or self._waited < _EMPTY_LOOKS_MAX):
+            self._waited += 1
+            return UtilSamples(self._seen_us, ())
+        self._no_samples = answer
+        return answer
 
     def _processes(self) -> tuple[Using, ...] | Refused:
         name = "nvmlDeviceGetComputeRunningProcesses"

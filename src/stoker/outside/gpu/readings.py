@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from stoker.launch import procfs
@@ -11,6 +12,8 @@ from stoker.model.gpu import BusySource, GpuDevice, GpuReading
 from stoker.outside.gpu.seam import Answers, Facts, GpmInterval, Refused, Using, known
 
 MIB = 2**20
+PAUSE = 3
+"""A gap so many times longer than the longest between samples is no period of the driver's."""
 MPS_SERVER = "nvidia-cuda-mps"
 IDLE_BIT = 0x1
 """The card says "idle" where it has nothing to do: no throttling."""
@@ -96,8 +99,7 @@ class Reader:
         if samples is not None and not isinstance(samples, Refused):
             if samples.since_us is None or not samples.samples:
                 return {}  # of the first look only the newest time is kept
-            seconds = (max(stamp for stamp, _ in samples.samples) - samples.since_us) / 1e6
-            share = _weighted(samples.samples, samples.since_us)
+            share, seconds = _over_samples(sorted(samples.samples), samples.since_us)
             return _busy_of(_percent(share), seconds, BusySource.NVML)
         if rate is None or isinstance(rate, Refused):
             self._take("busy_pct", rate)
@@ -204,10 +206,15 @@ def _busy_of(share_pct: float, seconds: float, source: BusySource) -> dict[str, 
     return {"busy_pct": share_pct, "busy_s": round(seconds, 3), "busy_source": source.value}
 
 
-def _weighted(samples: tuple[tuple[int, float], ...], since_us: int) -> float:
-    """Each sample speaks of the time since the one before it."""
-    total, before = 0.0, since_us
-    for stamp, value in sorted(samples):
-        total += value * (stamp - before)
-        before = stamp
-    return total / (before - since_us) if before > since_us else 0.0
+def _over_samples(samples: list[tuple[int, float]], since_us: int) -> tuple[float, float]:
+    """Mean and length; each sample speaks of the time since the one before it. After a pause that the
+    driver's buffer does not reach back over, the first one speaks of its own period alone."""
+    stamps = [stamp for stamp, _ in samples]
+    periods = [later - earlier for earlier, later in pairwise(stamps)]
+    first_us = stamps[0] - since_us
+    if periods and first_us > PAUSE * max(periods):
+        first_us = max(periods)
+    lengths = [first_us, *periods]
+    total_us = sum(lengths)
+    shares = (value * length for (_, value), length in zip(samples, lengths, strict=True))
+    return (sum(shares) / total_us if total_us else samples[-1][1]), total_us / 1e6

@@ -220,6 +220,38 @@ def test_the_drivers_samples_cover_the_whole_interval(
     assert "busy_pct" not in reader.missing
 
 
+def test_after_a_pause_the_samples_speak_for_themselves(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped for a minute, while the driver kept three samples."""
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
+    reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    card.util_samples = [(61_000_000, 100), (61_100_000, 0), (61_200_000, 50)]
+    reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    assert (reading.busy_pct, reading.busy_s) == (50.0, 0.3)
+
+
+def test_a_driver_that_was_just_woken_has_no_samples_yet(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    card.util_samples = []
+    gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
+    for samples in ([], [(1_000_000, 3)], [(1_000_000, 3), (1_100_000, 60)]):
+        card.util_samples = samples
+        reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    assert (reading.busy_pct, reader.missing.get("busy_pct")) == (60.0, None)
+    card.util_samples = []
+    never = nvml.open_nvml(stub_nvml())
+    assert [isinstance(never.ask(0, dear=False).samples, Refused) for _ in range(12)] == [
+        *[False] * 10,
+        True,
+        True,
+    ]
+    assert never.poll(0), "then the rate is asked"
+
+
 def test_where_there_are_no_samples_the_rate_is_asked_more_often(
     stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
