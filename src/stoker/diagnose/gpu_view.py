@@ -254,9 +254,10 @@ def _sharing(rows: Sequence[GpuReading], own_processes: int) -> Sharing:
     looks = [row for row in rows if row.processes is not None]
     if not looks:
         return Sharing(None, "the processes on this GPU were not looked at, or the driver does not tell them")
-    if all(row.foreign_pids is None for row in looks):
-        return _sharing_by_count([row.processes or 0 for row in looks], own_processes)
     told = [row for row in looks if row.foreign_pids is not None]
+    strangers = own_processes and not any(row.own_pids for row in told)
+    if not told or strangers:  # the run is there, but not under its own process IDs
+        return _sharing_by_count([row.processes or 0 for row in looks], own_processes)
     with_others = [row for row in told if row.foreign_pids]
     pids = Counter(pid for row in with_others for pid in row.foreign_pids or ())
     staying = tuple(sorted(pid for pid, count in pids.items() if count >= FOREIGN_LOOKS_MIN))

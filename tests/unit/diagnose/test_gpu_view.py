@@ -163,6 +163,13 @@ def test_in_a_container_the_number_of_processes_tells(make: Any) -> None:
     assert sharing(make, [{}]).shared is None
 
 
+def test_we_are_not_foreign_to_ourselves(make: Any) -> None:
+    """The run named this GPU, yet NVML lists only others on it: its process IDs are not ours."""
+    masked = {"processes": 1, "own_pids": (), "foreign_pids": (50_000,)}
+    found = sharing(make, [masked] * 3)
+    assert (found.shared, found.by_count, found.pids) == (False, True, ())
+
+
 def test_what_is_missing_is_handed_on(make: Any) -> None:
     missing = (GpuMissing("sm_active_pct", "no GPM", 0), GpuMissing("power_w", "other card", 1))
     run = run_of(make, record(looks([5.0]), missing=missing), use())

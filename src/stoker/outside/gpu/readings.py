@@ -148,7 +148,7 @@ class Reader:
                 self._take(name, answer)
             return {}
         ours = [one for one in answer if one.pid in own]
-        if not ours and not self.pids_comparable:
+        if not ours and not self._comparable(answer):
             for name in names[1:]:
                 self._take(name, Refused(OTHER_NAMESPACE))
             return {"processes": len(answer)}
@@ -160,6 +160,10 @@ class Reader:
             "foreign_pids": tuple(one.pid for one in others),
             "foreign_memory_bytes": self._memory("foreign_memory_bytes", others),
         }
+
+    def _comparable(self, answer: tuple[Using, ...]) -> bool:
+        """Some sandboxes look like the machine itself, but their /proc knows none of the processes."""
+        return self.pids_comparable and (not answer or any(self.comm(one.pid) for one in answer))
 
     def _memory(self, name: str, using: list[Using]) -> int | None:
         known_bytes = [one.memory_bytes for one in using if one.memory_bytes is not None]

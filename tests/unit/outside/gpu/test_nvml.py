@@ -293,6 +293,10 @@ def test_in_a_container_nobody_is_called_foreign(
     reading = reader.reading(1.0, answers, own={7})
     assert (reading.processes, reading.own_pids, reading.foreign_pids) == (1, None, None)
     assert reader.missing["foreign_pids"] == OTHER_NAMESPACE
+    sandbox = Reader(0, pids_comparable=True, comm=lambda pid: "")
+    assert sandbox.reading(1.0, answers, own={7}).foreign_pids is None, "its /proc does not know them"
+    stranger = Reader(0, pids_comparable=True, comm=lambda pid: "python")
+    assert stranger.reading(1.0, answers, own={7}).foreign_pids == (41,)
     matched = Reader(0, pids_comparable=False).reading(1.0, answers, own={41})
     assert (matched.own_pids, matched.foreign_pids) == ((41,), ()), "a driver that translates is believed"
 
