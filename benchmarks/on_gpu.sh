@@ -15,5 +15,10 @@ python3 -m pytest -q -m gpu tests/gpu 2>&1 | tail -15 | tee "$out/gpu-test.txt"
     python3 -m stoker run -- python3 tests/gpu/scripts/blocking.py 300
 } >"$out/pages.txt" 2>&1
 tail -c 7000 "$out/pages.txt"
+python3 benchmarks/record_gpu.py --out "$out/recording.jsonl"
+for no_gpm in 0 1; do
+    STOKER_NO_GPM=$no_gpm python3 benchmarks/overhead/gpu_watcher.py --pairs 40 --seconds 10 \
+        --out "$out/gpu_watcher_no_gpm_$no_gpm.json"
+done
 python3 benchmarks/overhead/inside_cost.py --device cuda --loop "RL 2 ms" --loop "RL 20 ms" \
     --pairs "$pairs" --out "$out/inside_cost_cuda.json" 2>&1 | tee "$out/inside_cost_cuda.txt"

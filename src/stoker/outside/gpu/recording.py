@@ -41,7 +41,7 @@ def encode(value: object) -> Any:
         return {name: encode(part) for name, part in value.items()}
     if isinstance(value, tuple):
         return [encode(part) for part in value]
-    return value
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def box_row(box: Box, note: str) -> dict[str, object]:
