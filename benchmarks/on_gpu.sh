@@ -1,12 +1,12 @@
 #!/bin/sh
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
 # (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 1.5, injected 3 (and 3 without
-# GPM), cost 6, profilers 4.
-#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [injected] [no-gpm] [cost] [profilers]     (all)
+# GPM), record 0.5, watcher 5, cost 6, profilers 4.
+#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [injected] [no-gpm] [record] [watcher] [cost] [profilers]
 set -u
 out=$1
 shift
-[ $# -gt 0 ] || set -- tests pages busy injected no-gpm cost profilers
+[ $# -gt 0 ] || set -- tests pages busy injected no-gpm record watcher cost profilers
 export PYTHONPATH="$PWD/src:$PWD/carry" PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 STOKER_HOME="$out/.stoker"
 
 measured() { # NAME COMMAND…
@@ -39,6 +39,11 @@ for part in "$@"; do
     busy) measured gpu_busy benchmarks/accuracy/gpu_busy.py ;;
     injected) measured gpu_injected benchmarks/accuracy/gpu_injected.py ;;
     no-gpm) measured gpu_injected_no_gpm benchmarks/accuracy/gpu_injected.py --no-gpm ;;
+    record) python3 benchmarks/record_gpu.py --out "$out/recording.jsonl" ;;
+    watcher)
+        measured gpu_watcher benchmarks/overhead/gpu_watcher.py --pairs 40 --seconds 10
+        STOKER_NO_GPM=1 measured gpu_watcher_no_gpm benchmarks/overhead/gpu_watcher.py --pairs 40 --seconds 10
+        ;;
     cost) measured gpu_cost benchmarks/overhead/gpu_cost.py --subject stoker ;;
     profilers) measured gpu_cost_others benchmarks/overhead/gpu_cost.py \
         --subject "profiler cuda" --subject profiler --subject traceml ;;

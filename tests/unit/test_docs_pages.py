@@ -64,7 +64,7 @@ def test_every_kind_of_row_is_explained() -> None:
         getattr(wire, name)
         for name in (
             "HEADER", "SECOND", "MARK", "END", "OPTIMIZER", "LOADER", "WORKER", "SEQUENCE", "PLACE", "LINES",
-            "SYNCS", "RANGES", "HOOK", "FAILURE", "RANK", "LOST",
+            "SYNCS", "RANGES", "HOOK", "FAILURE", "RANK", "LOST", "COUNTS", "DEVICE",
         )
     }  # fmt: skip
     assert first_cells(table) >= kinds

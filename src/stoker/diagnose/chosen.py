@@ -185,7 +185,6 @@ def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None) -> Qu
         count * per_s / content.ticks if count and content.ticks else None
         for count in (content.samples, content.env_steps)
     )
-    phases = {name: sum(one.tick.phase_s[i] for one in within) for i, name in enumerate(PHASES)}
     return Quoted(
         ticks=len(took),
         first_tick=within[0].number,
@@ -200,6 +199,15 @@ def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None) -> Qu
         median_ms=1e3 * median(took),
         p95_ms=1e3 * sorted(took)[min(len(took) - 1, int(0.95 * len(took)))],
         cv_frac=pstdev(took) / mean if mean > 0 else 0.0,
-        phase_pct={name: 100 * spent / seconds if seconds > 0 else 0.0 for name, spent in phases.items()},
+        phase_pct=_phase_pct(within),
         held_frac=fmean(gate.condition(one) for one in within) if gate else None,
     )
+
+
+def _phase_pct(within: list[NumberedTick]) -> dict[str, float]:
+    """Of the ticks whose phases were told apart; where ticks are short those are some, drawn at random."""
+    split = [(one.tick.duration_s, one.tick.phase_s) for one in within if one.tick.phase_s is not None]
+    seconds = sum(duration_s for duration_s, _ in split)
+    if seconds <= 0:
+        return {}
+    return {name: 100 * sum(phases[i] for _, phases in split) / seconds for i, name in enumerate(PHASES)}

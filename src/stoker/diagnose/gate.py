@@ -14,6 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import nan
 
 from stoker.errors import UsageError
 from stoker.model.record import PHASES, Tick
@@ -48,11 +49,13 @@ Condition = Callable[[NumberedTick], bool]
 
 
 def _phase_s(index: int) -> Value:
-    return lambda one: one.tick.phase_s[index]
+    """Not a number where the phases of the tick were not told apart: no condition on it holds."""
+    return lambda one: one.tick.phase_s[index] if one.tick.phase_s is not None else nan
 
 
 def _phase_frac(index: int) -> Value:
-    return lambda one: one.tick.phase_s[index] / one.tick.duration_s if one.tick.duration_s > 0 else 0.0
+    seconds = _phase_s(index)
+    return lambda one: seconds(one) / one.tick.duration_s if one.tick.duration_s > 0 else 0.0
 
 
 FIELDS: dict[str, Value] = {

@@ -11,6 +11,7 @@ import threading
 import time
 
 from . import hooks, imports, wire
+from .devices import Devices
 from .dynamo import hide_from_dynamo
 from .failure import describe
 from .hooks.loader import Loaders
@@ -69,6 +70,7 @@ class Agent:
         self.last_lines = 0.0
         self.median_s = None
         self.ticks = Ticks()
+        self.devices = Devices()
 
     def install(self):
         imports.after_import("torch", _hide)
@@ -189,6 +191,8 @@ class Agent:
         self._marks()
         self._optimizers()
         self._look_for_names()
+        for row in self.devices.rows(now, last):
+            writer.row(wire.DEVICE, row)
         self._hooks()
         self._rank()
         if last or now - self.last_lines >= self._lines_interval_s(now):
@@ -284,7 +288,7 @@ class Agent:
                 self.writer.row(wire.HOOK, failed)
 
     def failed_hooks(self):
-        every = [part for hook in self.hooks for part in (hook, *hook.parts)]
+        every = [*(part for hook in self.hooks for part in (hook, *hook.parts)), self.devices]
         failed = [{"name": h.name, "error": h.error, "when": h.failed_at} for h in every if h.error]
         if self.pulse.error:
             failed.append({"name": "pulse", "error": self.pulse.error, "when": "running"})

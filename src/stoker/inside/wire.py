@@ -44,7 +44,7 @@ HEADER, SECOND, MARK, END = "header", "second", "mark", "end"
 OPTIMIZER, LOADER, WORKER, SEQUENCE = "optimizer", "loader", "worker", "sequence"
 PLACE, LINES, SYNCS, RANGES = "place", "lines", "syncs", "ranges"
 HOOK, FAILURE, RANK, LOST = "hook", "failure", "rank", "lost"
-COUNTS = "counts"
+COUNTS, DEVICE = "counts", "device"
 
 TICK_COLUMNS = ("t_us", "dur_us", "optimizer", *(name + "_us" for name in PHASES))
 
@@ -62,4 +62,5 @@ STACKS_MAX = 1_000  # of these with the lines that led there
 STACK_MAX = 16
 FILES_MAX = 5_000
 PROCESSES_MAX = 512
+DEVICES_MAX = 64
 SHARED_BYTES_MAX = 20_000_000

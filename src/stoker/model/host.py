@@ -9,9 +9,10 @@ of the tree start with the run (with the watcher, where it came later), those of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import get_type_hints
+
+from stoker.model.rows import RowFormat
 
 SCHEMA = "stoker.host/1"
 
@@ -145,51 +146,20 @@ class HostRecord:
 
 HostRow = HostHeader | HostReading | MissingField | IsolatedPython | HostEnd
 
-_CLASS_OF = {
-    RowKind.HEADER: HostHeader,
-    RowKind.READING: HostReading,
-    RowKind.MISSING: MissingField,
-    RowKind.ISOLATED_PYTHON: IsolatedPython,
-    RowKind.END: HostEnd,
-}
-_KIND_OF = {cls: kind for kind, cls in _CLASS_OF.items()}
-
-
-def to_row(row: HostRow) -> dict[str, object]:
-    """The row as written: its kind, then what is known."""
-    values = ((field.name, getattr(row, field.name)) for field in fields(row))
-    return {"kind": _KIND_OF[type(row)].value, **{name: value for name, value in values if value is not None}}
+_FORMAT: RowFormat[HostRow] = RowFormat(
+    {
+        RowKind.HEADER: HostHeader,
+        RowKind.READING: HostReading,
+        RowKind.MISSING: MissingField,
+        RowKind.ISOLATED_PYTHON: IsolatedPython,
+        RowKind.END: HostEnd,
+    }
+)
+to_row = _FORMAT.to_row
+parse_any = _FORMAT.parse
 
 
 def parse_row(row: Mapping[str, object]) -> HostReading | None:
     """A reading; None for a row of another kind, or one that is not usable."""
     parsed = parse_any(row)
     return parsed if isinstance(parsed, HostReading) else None
-
-
-def parse_any(row: Mapping[str, object]) -> HostRow | None:
-    """A row of any kind. Keys of later versions are left out; a value of the wrong type is not measured."""
-    cls = _CLASS_OF.get(str(row.get("kind")))  # type: ignore[call-overload]
-    if cls is None:
-        return None
-    known = {name: row[name] for name, types in _TYPES[cls].items() if _fits(row.get(name), types)}
-    try:
-        return cls(**known)  # type: ignore[no-any-return]
-    except TypeError:  # a field the row cannot do without
-        return None
-
-
-def _types(cls: type) -> dict[str, tuple[type, ...]]:
-    """The JSON types each field takes; a whole number is a fine float."""
-    hints = get_type_hints(cls)
-    kinds = {name: getattr(hint, "__args__", (hint,)) for name, hint in hints.items()}
-    return {name: (*args, int) if float in args else args for name, args in kinds.items()}
-
-
-_TYPES = {cls: _types(cls) for cls in _KIND_OF}
-
-
-def _fits(value: object, types: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in types
-    return value is not None and isinstance(value, types)

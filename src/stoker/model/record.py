@@ -170,6 +170,27 @@ class Blocking:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """A GPU this process uses, with what torch's allocator held there at one moment."""
+
+    t_s: float
+    index: int
+    """torch's, in this process."""
+    uuid: str | None
+    name: str | None
+    total_bytes: int | None
+    allocated_bytes: int | None = None
+    allocated_max_bytes: int | None = None
+    reserved_bytes: int | None = None
+    reserved_max_bytes: int | None = None
+    retries: int | None = None
+    """Times the allocator had to give all its cached memory back before it could allocate."""
+    ooms: int | None = None
+    allocator: str | None = None
+    """Where it is not torch's native one, which alone tells the rest."""
+
+
+@dataclass(frozen=True, slots=True)
 class HookFailure:
     name: str
     error: str
@@ -220,6 +241,8 @@ class ProcessRecord:
     """Of all ticks, or of the last minutes of a long run; None where they are too many to read in no time."""
     file: str = ""
     """The name of its .jsonl file."""
+    devices: tuple[DeviceUse, ...] = ()
+    """Oldest first; one row per device now and then."""
 
     @property
     def last(self) -> Sums | None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker.model.gpu import GpuRecord
 from stoker.model.host import HostRecord
 from stoker.model.record import ProcessRecord
 
@@ -67,6 +68,7 @@ class Run:
     host: HostRecord = field(default_factory=HostRecord)
     unreadable: tuple[str, ...] = ()
     """Files that could not be read, with the reason."""
+    gpu: GpuRecord = field(default_factory=GpuRecord)
 
     @property
     def trainers(self) -> tuple[ProcessRecord, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
 import os
 import sys
@@ -14,6 +13,8 @@ from types import ModuleType
 from stoker.launch import procfs
 from stoker.launch.reaper import become_subreaper
 from stoker.outside import cgroup, host, pressure
+from stoker.outside.gpu.nvml import open_nvml
+from stoker.outside.gpu.seam import Facts, Refused
 from stoker.outside.machine import read_cores
 
 PROCESS_TREE = "process tree (/proc)"
@@ -147,62 +148,29 @@ def _clock(name: str) -> Capability:
 
 def gpu_capabilities(nvml: ModuleType | None = None) -> list[Capability]:
     """NVML and, per device, GPM. `nvml` takes the place of the library in tests."""
+    gpus = open_nvml(nvml)
     try:
-        nvml = nvml or importlib.import_module("pynvml")
-    except ImportError as error:
-        return [Capability("NVML", False, reason=f"nvidia-ml-py is not installed: {error}")]
-    try:
-        nvml.nvmlInit()
-    except Exception as error:
-        return [Capability("NVML", False, reason=f"{error}: no NVIDIA driver here; the device is the CPU")]
-    try:
-        return _ask_nvml(nvml)
-    except Exception as error:
-        return [Capability("NVML", False, reason=f"{error}")]
+        box = gpus.describe()
     finally:
-        _quietly(nvml.nvmlShutdown)
-
-
-def _ask_nvml(nvml: ModuleType) -> list[Capability]:
-    driver = _text(_quietly(nvml.nvmlSystemGetDriverVersion)) or "unknown"
-    count = int(nvml.nvmlDeviceGetCount())
-    found = [Capability("NVML", True, f"driver {driver}, {count} device(s)")]
-    for index in range(count):
-        found += _guarded_device(nvml, index)
+        gpus.close()
+    if box.source == "cpu":
+        return [Capability("NVML", False, reason=f"{box.reason}; the device is the CPU")]
+    found = [Capability("NVML", True, f"driver {box.driver or 'unknown'}, {len(box.devices)} device(s)")]
+    for index, device in enumerate(box.devices):
+        found += _device(f"GPU {index}", device)
     return found
 
 
-def _guarded_device(nvml: ModuleType, index: int) -> list[Capability]:
-    name = f"GPU {index}"
-    try:
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        model = _text(nvml.nvmlDeviceGetName(handle))
-    except Exception as error:
-        return [Capability(name, False, reason=f"{error}")]
-    return [Capability(name, True, model), _gpm(nvml, handle, f"{name} real work (GPM)")]
+def _device(name: str, device: Facts | Refused) -> list[Capability]:
+    if isinstance(device, Refused):
+        return [Capability(name, False, reason=device.reason)]
+    model = device.name if isinstance(device.name, str) else "name unknown"
+    detail = f"{model} (a MIG slice: unverified)" if device.mig else model
+    return [Capability(name, True, detail), _gpm(device, f"{name} real work (GPM)")]
 
 
-def _gpm(nvml: ModuleType, handle: object, name: str) -> Capability:
+def _gpm(device: Facts, name: str) -> Capability:
+    if not isinstance(device.gpm, Refused):
+        return Capability(name, True, "Hopper or newer")
     lost = 'busy time comes from NVML, "real work" needs a deep window'
-    try:
-        supported = bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
-    except Exception as error:  # an older binding, driver or card
-        return Capability(name, False, reason=f"{error}; {lost}")
-    return Capability(
-        name,
-        supported,
-        "Hopper or newer" if supported else "",
-        "" if supported else f"not on this card; {lost}",
-    )
-
-
-def _text(value: object) -> str:
-    """Older bindings answer in bytes."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
-
-
-def _quietly(call: Callable[[], object]) -> object:
-    try:
-        return call()
-    except Exception:
-        return None
+    return Capability(name, False, reason=f"{device.gpm.reason}; {lost}")

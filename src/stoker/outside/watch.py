@@ -1,6 +1,8 @@
-"""The host watcher: a process of its own that writes one row a second to `outside/host.jsonl`.
+"""The watcher: a process of its own that writes one row a second to `outside/host.jsonl`, and where there are
+GPUs a few to `outside/gpu.jsonl`.
 
     python -m stoker.outside.watch --folder RUN_FOLDER --run-id ID --pid N [--create-time T] [--interval 1.0]
+        [--gpu-interval 0.2]
 
 It ends when the run's last process is gone, or when told so (SIGTERM). If Stoker is killed it goes on.
 """
@@ -19,6 +21,7 @@ from stoker.launch import procfs
 from stoker.launch.procfs import Identity, Stat
 from stoker.model.host import SCHEMA, HostEnd, HostHeader, HostReading, IsolatedPython, MissingField, to_row
 from stoker.outside import cgroup, host
+from stoker.outside.gpu.watching import INTERVAL_S, GpuWatch, start_gpu_watch
 from stoker.outside.isolation import isolating_flags
 from stoker.outside.journal import Journal
 from stoker.outside.machine import Machine, read_cores
@@ -40,6 +43,7 @@ class Assignment:
     root: Identity
     interval_s: float
     attached: bool
+    gpu_interval_s: float = INTERVAL_S
 
 
 class Watch:
@@ -55,6 +59,8 @@ class Watch:
         self._looks = 0
         self._told_missing: set[str] = set()
         self._examined: set[Identity] = set()
+        self.pids: set[int] = set()
+        """Of the run, ever: NVML may name a process a moment longer than /proc."""
 
     def header(self) -> HostHeader:
         memory = host.parse_meminfo(procfs.read_text("/proc/meminfo") or "")
@@ -79,6 +85,7 @@ class Watch:
         """Write one row; False when nobody of the run is left."""
         stats = self._follower.look()
         alive = [stat for stat in stats if not stat.dead]
+        self.pids.update(stat.pid for stat in stats)
         t = time.monotonic()
         self._journal.append(to_row(self._reading(stats, t)))
         self._tell_isolated(alive)
@@ -186,13 +193,31 @@ def watch(task: Assignment) -> None:
     watch = Watch(task, journal)
     journal.append(to_row(watch.header()))
     due = time.monotonic()
-    while watch.look():
-        due = max(due + watch.interval_s, time.monotonic())  # after a suspend, no rush to catch up
-        if signal.sigtimedwait(_TOLD_TO_END, max(due - time.monotonic(), 0.0)):
+    if not watch.look():
+        watch.finish(watch.end_reason)
+        return
+    # After the first row: a driver that nobody has woken yet takes a second or two.
+    gpus = start_gpu_watch(task.folder, task.run_id, task.gpu_interval_s)
+    reason = _look_until_over(watch, gpus, due + watch.interval_s)
+    if gpus is not None:
+        gpus.look(watch.pids)
+        gpus.finish(reason)
+    watch.finish(reason)
+
+
+def _look_until_over(watch: Watch, gpus: GpuWatch | None, due: float) -> str:
+    """Why it is over."""
+    while True:
+        if gpus is not None:
+            gpus.step(watch.pids)
+        wake = due if gpus is None else min(due, gpus.due_s)
+        if signal.sigtimedwait(_TOLD_TO_END, max(wake - time.monotonic(), 0.0)):
             watch.look()
-            watch.finish("told to end")
-            return
-    watch.finish(watch.end_reason)
+            return "told to end"
+        if time.monotonic() >= due:
+            if not watch.look():
+                return watch.end_reason
+            due = max(due + watch.interval_s, time.monotonic())  # after a suspend, no rush to catch up
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -202,6 +227,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--pid", type=int, required=True)
     parser.add_argument("--create-time", type=float, help="seconds after boot, see launch/procfs.py")
     parser.add_argument("--interval", type=float, default=1.0)
+    parser.add_argument("--gpu-interval", type=float, default=INTERVAL_S)
     parser.add_argument("--attached", action="store_true", help="the process was there before: no marker")
     args = parser.parse_args(argv)
     # Stoker holds its own signals back while it waits, and we inherit that: fetch ours, let the rest through.
@@ -211,7 +237,7 @@ def main(argv: list[str] | None = None) -> int:
     if root.create_time is None:
         root = procfs.identify(args.pid) or root
     try:
-        watch(Assignment(args.folder, args.run_id, root, args.interval, args.attached))
+        watch(Assignment(args.folder, args.run_id, root, args.interval, args.attached, args.gpu_interval))
     except OSError as error:  # the folder; what fails later only costs rows
         sys.stderr.write(f"error: the host cannot be recorded\n  seen: {error}\n")
         return 2

@@ -13,6 +13,7 @@ from stoker.inside import wire
 from stoker.model.record import (
     PHASES,
     Blocking,
+    DeviceUse,
     HookFailure,
     Line,
     Loader,
@@ -35,6 +36,15 @@ _SHORT = 3
 
 TICKS_READ_BYTES_MAX = 24_000_000
 """About 200,000 ticks, a third of a second to read."""
+_DEVICE_COUNTS = (
+    "total_bytes",
+    "allocated_bytes",
+    "allocated_max_bytes",
+    "reserved_bytes",
+    "reserved_max_bytes",
+    "retries",
+    "ooms",
+)
 
 
 def read_process(path: Path) -> ProcessRecord | None:
@@ -107,6 +117,7 @@ class _Collected:
         self.syncs: list[tuple[str, int, int, float]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
+        self.devices: list[DeviceUse] = []
         self.raised: Raised | None = None
         self.ended = False
         self.lost = 0
@@ -164,6 +175,8 @@ class _Collected:
                 self.ranges = {name: (int(n), float(s)) for name, (n, s) in row["ranges"].items()}
             case wire.HOOK:
                 self.hooks.append(HookFailure(str(row["name"]), str(row["error"]), str(row["when"])))
+            case wire.DEVICE:
+                self.devices.append(_device(row))
             case wire.FAILURE:
                 self.raised = _raised(row)
             case wire.RANK:
@@ -204,6 +217,7 @@ class _Collected:
             lost_rows=self.lost,
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
+            devices=tuple(self.devices),
         )
 
     def _sampled(self) -> Iterable[Sampled]:
@@ -277,6 +291,17 @@ def _line(value: list[Any] | None) -> Line | None:
 
 def _callers(values: list[Any]) -> tuple[Line, ...]:
     return tuple(line for value in values if (line := _line(value)) is not None)
+
+
+def _device(row: Row) -> DeviceUse:
+    return DeviceUse(
+        t_s=float(row["t"]),
+        index=int(row["index"]),
+        uuid=_maybe(str, row.get("uuid")),
+        name=_maybe(str, row.get("name")),
+        allocator=_maybe(str, row.get("allocator")),
+        **{name: _maybe(int, row.get(name)) for name in _DEVICE_COUNTS},
+    )
 
 
 def _loader(row: Row) -> Loader:

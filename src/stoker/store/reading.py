@@ -8,6 +8,7 @@ from stoker.inside import wire
 from stoker.model.record import ProcessRecord, Tick
 from stoker.model.run import Run
 from stoker.store.folder import read_info
+from stoker.store.gpu_files import read_gpu
 from stoker.store.host_files import read_host
 from stoker.store.inside_files import read_process, read_ticks
 
@@ -25,7 +26,14 @@ def load(folder: Path) -> Run:
             continue
         if record is not None:
             processes.append(record)
-    return Run(folder, read_info(folder), tuple(processes), read_host(folder), tuple(unreadable))
+    return Run(
+        folder,
+        read_info(folder),
+        tuple(processes),
+        read_host(folder),
+        tuple(unreadable),
+        read_gpu(folder),
+    )
 
 
 def recorded_ticks(run: Run, record: ProcessRecord) -> tuple[Tick, ...]:

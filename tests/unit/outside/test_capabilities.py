@@ -49,10 +49,9 @@ def test_a_gpu_without_gpm() -> None:
     assert "Function Not Found" in found[2].reason
 
 
-def test_a_gpu_with_gpm() -> None:
-    supported = types.SimpleNamespace(isSupportedDevice=1)
-    found = capabilities.gpu_capabilities(nvml(nvmlGpmQueryDeviceSupport=lambda handle: supported))
-    assert found[-1].available
+def test_a_gpu_with_gpm(stub_nvml: Any) -> None:
+    found = capabilities.gpu_capabilities(stub_nvml())
+    assert [(one.name, one.available) for one in found][-1] == ("GPU 0 real work (GPM)", True)
 
 
 @pytest.mark.parametrize("call", ["nvmlInit", "nvmlDeviceGetCount"])
@@ -72,7 +71,7 @@ def test_one_broken_gpu_does_not_hide_the_other() -> None:
         nvml(nvmlDeviceGetCount=lambda: 2, nvmlDeviceGetHandleByIndex=handle)
     )
     by_name = {one.name: one for one in found}
-    assert by_name["GPU 0"].reason == "GPU is lost"
+    assert by_name["GPU 0"].reason == "nvmlDeviceGetHandleByIndex: GPU is lost"
     assert by_name["GPU 1"].available
 
 

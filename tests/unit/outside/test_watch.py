@@ -13,7 +13,10 @@ from stoker.launch import procfs
 from stoker.launch.procfs import Identity
 from stoker.model.host import HostEnd, HostReading, IsolatedPython, MissingField, parse_any
 from stoker.outside import cgroup, machine, watch
+from stoker.outside.gpu import watching
+from stoker.outside.gpu.fake import FakeGpus
 from stoker.outside.processes import Bookkeeper, Follower
+from stoker.store.gpu_files import read_gpu
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -139,6 +142,38 @@ def test_what_cannot_be_read_is_said_once_and_left_out(
     assert [row for row in rows if isinstance(row, IsolatedPython)] == [IsolatedPython(10, "-I")]
     assert isinstance(rows[-1], HostEnd)
     assert rows[-1].reason == "no process of the run is left"
+
+
+def test_gpus_are_looked_at_beside_the_host(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add(10, 1, start_s=5.0, environ=MARK)
+    gpus = FakeGpus()
+    gpus.used_by(0, 10, 77)
+    monkeypatch.setattr(watching, "find_gpus", lambda: gpus)
+    monkeypatch.setattr(watching, "in_first_pid_namespace", lambda: True)
+    looks = iter(range(3))
+    monkeypatch.setattr(
+        watch.signal, "sigtimedwait", lambda *args: next(looks, None) is None and world.remove(10)
+    )
+    watch_until_gone(world, tmp_path)
+    record = read_gpu(tmp_path)
+    assert len(record.readings) >= 2
+    assert (record.readings[0].own_pids, record.readings[0].foreign_pids) == ((10,), (77,))
+    assert record.costs[-1].looks == len(record.readings)
+    assert gpus.closed
+
+
+def test_told_to_end_both_files_are_finished(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add(10, 1, start_s=5.0, environ=MARK)
+    monkeypatch.setattr(watching, "find_gpus", FakeGpus)
+    monkeypatch.setattr(watch.signal, "sigtimedwait", lambda *args: True)
+    rows = watch_until_gone(world, tmp_path)
+    assert isinstance(rows[-1], HostEnd)
+    last = (tmp_path / "outside" / "gpu.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)["reason"] == rows[-1].reason == "told to end"
 
 
 def test_without_proc_the_end_says_so(world: World, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The GPUs seen from outside: one seam (`seam.Gpus`), and what is behind it."""

@@ -1,0 +1,344 @@
+"""NVML behind the seam: each call may be missing, and costs its own fields only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stoker.model.gpu import GpuReading
+from stoker.outside.gpu import gpm, nvml
+from stoker.outside.gpu.cpu import CpuDevice
+from stoker.outside.gpu.readings import OTHER_NAMESPACE, Reader, device_row, throttle_names
+from stoker.outside.gpu.seam import Facts, Refused
+from stoker.outside.gpu.watching import GpuWatch
+from stoker.outside.journal import Journal
+
+GIB = 2**30
+GPM_FIELDS = {
+    "sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct", "pcie_rx_bytes_per_s",
+    "pcie_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s",
+}  # fmt: skip
+PROCESS_FIELDS = {"processes", "own_memory_bytes", "own_pids", "foreign_pids", "foreign_memory_bytes"}
+FELL_BACK = {"busy_pct", "busy_s", "busy_source"}
+"""Changed, not lost: busy comes from NVML where GPM is missing."""
+
+LOST = {
+    "nvmlGpmQueryDeviceSupport": GPM_FIELDS,
+    "nvmlGpmSampleAlloc": GPM_FIELDS,
+    "nvmlGpmSampleGet": GPM_FIELDS,
+    "nvmlGpmMetricsGet": GPM_FIELDS,
+    "c_nvmlGpmMetricsGet_t": GPM_FIELDS,
+    "nvmlDeviceGetUtilizationRates": {"nvml_util_pct"},
+    "nvmlDeviceGetMemoryInfo": {"memory_used_bytes", "memory_total_bytes"},
+    "nvmlDeviceGetClockInfo": {"sm_clock_mhz"},
+    "nvmlDeviceGetCurrentClocksEventReasons": {"throttled_by"},
+    "nvmlDeviceGetPowerUsage": {"power_w"},
+    "nvmlDeviceGetTotalEnergyConsumption": {"energy_mj_total"},
+    "nvmlDeviceGetTemperature": {"temperature_c"},
+    "nvmlDeviceGetComputeRunningProcesses": PROCESS_FIELDS,
+    "nvmlDeviceGetUUID": {"uuid"},
+    "nvmlDeviceGetName": {"name"},
+    "nvmlDeviceGetEnforcedPowerLimit": {"power_limit_w"},
+    "nvmlDeviceGetMaxClockInfo": {"sm_clock_max_mhz"},
+    "nvmlSystemGetDriverVersion": {"driver"},
+    # Not needed while the rest works.
+    "nvmlErrorString": set(),
+    "nvmlShutdown": set(),
+    "nvmlGpmSampleFree": set(),
+    "nvmlDeviceGetSamples": set(),
+    "nvmlDeviceGetMigMode": set(),
+}
+NO_DEVICE = {"nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        self.now += 0.0001
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(gpm.time, "monotonic", clock)
+    monkeypatch.setattr(gpm.Gpm.__init__, "__defaults__", (clock,))
+    monkeypatch.delenv(nvml.NO_GPM, raising=False)
+    return clock
+
+
+def some_looks(module: Any, clock: Clock, card: Any = None) -> tuple[dict[str, object], dict[str, str]]:
+    """All fields after three looks 0.2 s apart, device facts among them; and what is missing, and why."""
+    gpus = nvml.open_nvml(module)
+    box = gpus.describe()
+    reader = Reader(0, pids_comparable=True)
+    for _ in range(3):
+        clock.now += 0.2
+        if card is not None:
+            card.util_samples += [(card.util_samples[-1][0] + 100_000, 30)]
+        reading = reader.reading(clock(), gpus.ask(0, dear=True), own={41})
+    (facts,) = box.devices
+    assert isinstance(facts, Facts)
+    missing = {**reader.missing, **box.extra}
+    row = device_row(0, facts, missing)
+    return {**asdict(row), **asdict(reading), "driver": box.driver}, missing
+
+
+def test_all_of_a_hopper_card(stub_nvml: Callable[..., Any], clock: Clock, card: Any) -> None:
+    found, missing = some_looks(stub_nvml(), clock)
+    assert missing == {}
+    assert (found["busy_pct"], found["busy_source"]) == (80.0, "gpm")
+    assert found["busy_s"] == pytest.approx(0.2, abs=0.01)
+    assert (found["sm_active_pct"], found["tensor_pct"], found["dram_pct"]) == (40.0, 10.0, 5.0)
+    assert (found["pcie_tx_bytes_per_s"], found["nvlink_rx_bytes_per_s"]) == (2**20, 3 * 2**20)
+    assert found["memory_used_bytes"] == 5 * GIB, "as nvidia-smi counts, without what the driver keeps"
+    assert found["throttled_by"] == ("power cap", "thermal slowdown (software)")
+    assert (found["power_w"], found["power_limit_w"], found["name"]) == (350.5, 700.0, "NVIDIA H200")
+    assert (found["own_memory_bytes"], found["foreign_pids"]) == (3 * GIB, ())
+    assert card.pairs == [(1, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("call", sorted(LOST))
+def test_a_missing_call_costs_its_own_fields_alone(
+    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    whole, _ = some_looks(stub_nvml(), clock)
+    found, missing = some_looks(stub_nvml(without=call), clock, card)
+    lost = {name for name, value in found.items() if value is None and whole[name] is not None}
+    assert lost == LOST[call]
+    assert {name for name in missing if missing[name]} == lost - {"own_pids"}
+    assert all(call in missing[name] for name in lost - {"own_pids"}), missing
+    changed = {name for name, value in found.items() if value is not None and value != whole[name]}
+    gone = LOST[call] == GPM_FIELDS
+    assert changed - {"t"} <= (FELL_BACK | {"gpm", "gpm_reason"} if gone else {"busy_s"})
+    if gone:
+        assert (found["busy_pct"], found["busy_source"]) == (30.0, "nvml")
+
+
+def test_every_call_of_the_stand_in_is_tried(stub_nvml: Callable[..., Any]) -> None:
+    assert set(vars(stub_nvml())) == set(LOST) | NO_DEVICE
+
+
+@pytest.mark.parametrize("call", ["nvmlInit", "nvmlDeviceGetCount"])
+def test_without_nvml_the_device_is_the_cpu(call: str, stub_nvml: Callable[..., Any]) -> None:
+    gpus = nvml.open_nvml(stub_nvml(without=call))
+    assert isinstance(gpus, CpuDevice)
+    box = gpus.describe()
+    assert (box.source, box.devices) == ("cpu", ())
+    assert call in box.reason
+
+
+def test_a_lost_gpu_keeps_its_place(stub_nvml: Callable[..., Any]) -> None:
+    box = nvml.open_nvml(stub_nvml(without="nvmlDeviceGetHandleByIndex")).describe()
+    assert isinstance(box.devices[0], Refused)
+
+
+def test_without_the_library_the_binding_is_not_even_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(name: str) -> object:
+        raise OSError("no such file")
+
+    monkeypatch.setattr(nvml.ctypes, "CDLL", none)
+    monkeypatch.setattr(nvml.importlib, "import_module", lambda name: pytest.fail("was imported"))
+    assert "no NVIDIA driver" in nvml.find_gpus().describe().reason
+
+
+def test_gpm_can_be_switched_off(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    found, missing = some_looks(stub_nvml(), clock, card)
+    assert (found["busy_source"], found["busy_pct"], found["gpm"]) == ("nvml", 30.0, False)
+    assert set(missing) == GPM_FIELDS
+    assert all(nvml.NO_GPM in reason for reason in missing.values())
+    assert card.samples_taken == 0
+
+
+def test_a_card_without_gpm_says_so(stub_nvml: Callable[..., Any], clock: Clock, card: Any) -> None:
+    no = SimpleNamespace(isSupportedDevice=0)
+    found, missing = some_looks(stub_nvml(nvmlGpmQueryDeviceSupport=lambda handle: no), clock, card)
+    assert found["gpm_reason"] == missing["sm_active_pct"] == "this card has no GPM (it came with Hopper)"
+
+
+def test_one_metric_that_is_refused_is_one_field(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    card.metric_errors = {60: 3}
+    found, missing = some_looks(stub_nvml(), clock)
+    assert missing == {"nvlink_rx_bytes_per_s": "GPM: error 3"}
+    assert found["nvlink_tx_bytes_per_s"] == 4 * 2**20
+
+
+def test_busy_falls_back_where_gpm_refuses_just_that(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    card.metric_errors = {1: 3}
+    gpus = nvml.open_nvml(stub_nvml())
+    reader = Reader(0, pids_comparable=True)
+    for _ in range(3):
+        clock.now += 0.2
+        card.util_samples += [(card.util_samples[-1][0] + 100_000, 30)]
+        reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    assert (reading.busy_pct, reading.busy_source, reading.sm_active_pct) == (30.0, "nvml", 40.0)
+    assert reader.missing == {}
+
+
+def test_gpm_samples_are_never_closer_than_nvml_wants(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    gpus = nvml.open_nvml(stub_nvml())
+    looks = []
+    for _ in range(5):
+        clock.now += 0.06
+        looks.append(gpus.ask(0, dear=False).gpm)
+    assert [look is None for look in looks] == [True, True, False, True, False]
+    assert card.pairs == [(1, 2), (2, 3)], "each interval begins where the last one ended"
+
+
+def test_the_drivers_samples_cover_the_whole_interval(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
+
+    def look() -> GpuReading:
+        clock.now += 0.2
+        return reader.reading(clock(), gpus.ask(0, dear=False), own=())
+
+    assert look().busy_pct is None, "what was before the run is not the run's"
+    card.util_samples += [(1_200_000, 100), (1_400_000, 10)]
+    reading = look()
+    assert (reading.busy_pct, reading.busy_s) == (40.0, 0.3)
+    assert look().busy_pct is None, "nothing new is not idle"
+    card.util_samples += [(1_500_000, 5)]
+    assert look().busy_pct == 5.0
+    assert "busy_pct" not in reader.missing
+
+
+def test_after_a_pause_the_samples_speak_for_themselves(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped for a minute, while the driver kept three samples."""
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
+    reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    card.util_samples = [(61_000_000, 100), (61_100_000, 0), (61_200_000, 50)]
+    reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    assert (reading.busy_pct, reading.busy_s) == (50.0, 0.3)
+
+
+def test_a_driver_that_was_just_woken_has_no_samples_yet(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    card.util_samples = []
+    gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
+    for samples in ([], [(1_000_000, 3)], [(1_000_000, 3), (1_100_000, 60)]):
+        card.util_samples = samples
+        reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    assert (reading.busy_pct, reader.missing.get("busy_pct")) == (60.0, None)
+    card.util_samples = []
+    never = nvml.open_nvml(stub_nvml())
+    assert [isinstance(never.ask(0, dear=False).samples, Refused) for _ in range(12)] == [
+        *[False] * 10,
+        True,
+        True,
+    ]
+    assert never.poll(0), "then the rate is asked"
+
+
+def test_where_there_are_no_samples_the_rate_is_asked_more_often(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    gpus = nvml.open_nvml(stub_nvml(without="nvmlDeviceGetSamples"))
+    reader = Reader(0, pids_comparable=True)
+    assert not gpus.poll(0), "not before it is known that there are none"
+    reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    for rate in (10, 30):
+        card.rate = rate
+        assert gpus.poll(0)
+    card.rate = 80
+    clock.now += 0.2
+    reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    assert (reading.busy_pct, reading.busy_source) == (40.0, "nvml")
+    assert gpus.ask(0, dear=False).polled_pct == ()
+
+
+def test_processes_of_others(stub_nvml: Callable[..., Any], clock: Clock, card: Any) -> None:
+    card.processes = [
+        SimpleNamespace(pid=41, usedGpuMemory=3 * GIB),
+        SimpleNamespace(pid=52, usedGpuMemory=None),
+        SimpleNamespace(pid=53, usedGpuMemory=GIB),
+    ]
+    answers = nvml.open_nvml(stub_nvml()).ask(0, dear=True)
+    reader = Reader(0, True, comm=lambda pid: "nvidia-cuda-mps-server" if pid == 53 else "python")
+    reading = reader.reading(1.0, answers, own={41, 99})
+    assert (reading.processes, reading.own_pids, reading.foreign_pids) == (3, (41,), (52,))
+    assert reading.own_memory_bytes == 3 * GIB
+    assert reading.foreign_memory_bytes is None
+    assert "single processes" in reader.missing["foreign_memory_bytes"]
+
+
+def test_in_a_container_nobody_is_called_foreign(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    answers = nvml.open_nvml(stub_nvml()).ask(0, dear=True)
+    reader = Reader(0, pids_comparable=False)
+    reading = reader.reading(1.0, answers, own={7})
+    assert (reading.processes, reading.own_pids, reading.foreign_pids) == (1, None, None)
+    assert reader.missing["foreign_pids"] == OTHER_NAMESPACE
+    sandbox = Reader(0, pids_comparable=True, comm=lambda pid: "")
+    assert sandbox.reading(1.0, answers, own={7}).foreign_pids is None, "its /proc does not know them"
+    stranger = Reader(0, pids_comparable=True, comm=lambda pid: "python")
+    assert stranger.reading(1.0, answers, own={7}).foreign_pids == (41,)
+    matched = Reader(0, pids_comparable=False).reading(1.0, answers, own={41})
+    assert (matched.own_pids, matched.foreign_pids) == ((41,), ()), "a driver that translates is believed"
+
+
+def test_names_of_throttling() -> None:
+    assert throttle_names(0x1) == (), "idle is no throttling"
+    assert throttle_names(0x40 | 0x1) == ("thermal slowdown (hardware)",)
+    assert throttle_names(0x4000) == ("reason 0x4000",)
+
+
+def test_mig_slices_stand_beside_their_gpu(
+    stub_nvml: Callable[..., Any], clock: Clock, tmp_path: Any
+) -> None:
+    taken: list[object] = []
+
+    def sample(parent: object, instance: int, target: Any) -> object:
+        taken.append((parent, instance))
+        target.number = len(taken)
+        return target
+
+    def slice_handle(handle: object, index: int) -> str:
+        if index > 0:
+            raise RuntimeError("Not Found")
+        return f"slice {index}"
+
+    module = stub_nvml(
+        nvmlDeviceGetMigMode=lambda handle: [1, 1],
+        nvmlDeviceGetMaxMigDeviceCount=lambda handle: 7,
+        nvmlDeviceGetMigDeviceHandleByIndex=slice_handle,
+        nvmlDeviceGetGpuInstanceId=lambda handle: 3,
+        nvmlGpmMigSampleGet=sample,
+        nvmlDeviceGetUUID=lambda handle: "MIG-9" if str(handle).startswith("slice") else "GPU-1",
+    )
+    gpus = nvml.open_nvml(module)
+    whole, part = gpus.describe().devices
+    assert isinstance(whole, Facts)
+    assert isinstance(part, Facts)
+    assert (whole.mig, part.mig, part.uuid, part.parent_uuid) == (False, True, "MIG-9", "GPU-1")
+    gpus.ask(1, dear=False)
+    clock.now += 0.2
+    assert gpus.ask(1, dear=False).gpm is not None
+    assert taken == [("handle 0", 3), ("handle 0", 3)]
+    journal = Journal(tmp_path / "gpu.jsonl")
+    assert GpuWatch(gpus, journal, "r", clock=clock).sees_gpus
+    journal.close()

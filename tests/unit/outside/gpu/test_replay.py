@@ -1,0 +1,92 @@
+"""Every recording in tests/recordings/gpu gives sane readings, with its GPM and without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from stoker.model.gpu import GpuMissing, GpuReading, parse
+from stoker.outside.gpu.recording import Look, ReplayGpus, encode, look_row, read
+from stoker.outside.gpu.seam import Answers, Facts, GpmInterval, Refused, Using, UtilSamples
+from stoker.outside.gpu.watching import GpuWatch
+from stoker.outside.journal import Journal
+
+RECORDINGS = sorted((Path(__file__).parents[3] / "recordings" / "gpu").glob("*.jsonl"))
+
+
+def replayed(path: Path, folder: Path, *, no_gpm: bool) -> tuple[list[tuple[str, GpuReading]], list[object]]:
+    gpus = ReplayGpus(path, no_gpm=no_gpm)
+    target = folder / "gpu.jsonl"
+    watch = GpuWatch(gpus, Journal(target), "r", pids_comparable=True, clock=gpus.now)
+    devices = len(gpus.describe().devices)
+    loads = [look.load for look in gpus.looks if look.device == 0]
+    named = [(load, reading) for load in loads for reading in watch.look({4312})]
+    watch.finish("the recording is over")
+    assert len(named) == len(gpus.looks) or devices > 1
+    return named, [parse(json.loads(line)) for line in target.read_text().splitlines()]
+
+
+def busy_by_load(named: list[tuple[str, GpuReading]]) -> dict[str, float]:
+    """Of each load, without its first looks, which still speak of the load before."""
+    loads = dict.fromkeys(load for load, _ in named)
+    return {
+        load: mean([row.busy_pct for name, row in named if name == load and row.busy_pct is not None][2:])
+        for load in loads
+    }
+
+
+def test_there_are_recordings() -> None:
+    assert RECORDINGS
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_both_modes_tell_the_same_time_axis(path: Path, tmp_path: Path) -> None:
+    with_gpm, rows = replayed(path, tmp_path, no_gpm=False)
+    (tmp_path / "gpu.jsonl").unlink()
+    without, rows_without = replayed(path, tmp_path, no_gpm=True)
+    busy, busy_without = busy_by_load(with_gpm), busy_by_load(without)
+    assert busy["matmul"] > 50 > busy["bursts"] > busy["idle"]
+    for load, share in busy.items():
+        assert abs(share - busy_without[load]) < 12, load
+    sources = {row.busy_source for _, row in with_gpm} | {row.busy_source for _, row in without}
+    assert sources <= {"gpm", "nvml", None}
+    assert all(row.sm_active_pct is None for _, row in without)
+    told = {row.name for row in rows_without if isinstance(row, GpuMissing)}
+    assert {"sm_active_pct", "tensor_pct", "pcie_rx_bytes_per_s"} <= told
+    assert "sm_active_pct" not in {row.name for row in rows if isinstance(row, GpuMissing)}
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_real_work_is_not_the_time_axis(path: Path, tmp_path: Path) -> None:
+    named, _ = replayed(path, tmp_path, no_gpm=False)
+    tiny = [row for load, row in named if load == "tiny kernels" and row.sm_active_pct is not None][2:]
+    assert mean(row.busy_pct or 0.0 for row in tiny) > 3 * mean(row.sm_active_pct or 0.0 for row in tiny)
+
+
+def test_a_recording_gives_back_what_was_answered(tmp_path: Path) -> None:
+    answers = Answers(
+        gpm=GpmInterval(0.2, {"graphics": 5.0, "sm": Refused("no")}),
+        samples=UtilSamples(7, ((8, 1.0), (9, 2.0))),
+        utilization_pct=Refused("Not Supported"),
+        polled_pct=(1.0, 2.0),
+        memory_used_bytes=5,
+        processes=(Using(1, None), Using(2, 3)),
+    )
+    facts = Facts("GPU-1", Refused("lost"), 5, 6, 7, Refused("old card"))
+    box = {"kind": "box", "devices": [encode(facts), encode(Refused("GPU is lost"))]}
+    rows = [box, look_row(Look(0, 1.5, "idle", answers)), look_row(Look(0, 2.5, "idle", Answers()))]
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found, looks = read(path)
+    assert found.devices == (facts, Refused("GPU is lost"))
+    assert [look.answers for look in looks] == [answers, Answers()]
+
+
+def test_after_the_last_look_nothing_is_answered() -> None:
+    gpus = ReplayGpus(RECORDINGS[0])
+    for _ in gpus.looks:
+        gpus.ask(0, dear=True)
+    assert gpus.ask(0, dear=True) == Answers()

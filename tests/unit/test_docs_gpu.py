@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from stoker.model.gpu import SCHEMA, GpuCost, GpuDevice, GpuHeader, GpuReading, RowKind
+from stoker.outside.gpu import watching
+from stoker.outside.gpu.nvml import NO_GPM
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
+
+
+def test_every_field_and_kind_is_documented_and_no_other() -> None:
+    table = PAGE.split("### Readings")[1]
+    first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    documented = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(documented) == sorted(field.name for field in fields(GpuReading))
+    others = [field.name for cls in (GpuHeader, GpuDevice, GpuCost) for field in fields(cls)]
+    for name in [*others, *(kind.value for kind in RowKind), SCHEMA]:
+        assert f"`{name}`" in PAGE, name
+
+
+def test_the_figures_on_the_page_are_those_of_the_code() -> None:
+    assert watching.INTERVAL_S == 1 / 5
+    assert "five times a\nsecond" in PAGE
+    assert f"Each {watching.STRETCH_AT_BYTES // 2**20} MiB" in PAGE
+    assert watching.FIRST_COST_AFTER == 10
+    assert f"`{NO_GPM}=1`" in PAGE
