@@ -13,6 +13,7 @@ import time
 from . import hooks, imports, wire
 from .dynamo import hide_from_dynamo
 from .failure import describe
+from .hooks.deep import DeepHook
 from .hooks.loader import Loaders
 from .imports import find_spec
 from .places import Places
@@ -71,6 +72,8 @@ class Agent:
     def install(self):
         imports.after_import("torch", _hide)
         self.hooks = [kind(self) for kind in hooks.HOOKS]
+        if os.environ.get("STOKER_DEEP"):
+            self.hooks.append(DeepHook(self))
         for hook in self.hooks:
             for module in hook.modules:
                 imports.after_import(module, hook.install_in)
@@ -187,6 +190,7 @@ class Agent:
         self._marks()
         self._optimizers()
         self._look_for_names()
+        self._deep(last)
         self._hooks()
         self._rank()
         if last or now - self.last_lines >= self._lines_interval_s(now):
@@ -296,6 +300,12 @@ class Agent:
         for name in hook.missing() if hook is not None and hook.error is None else ():
             row = {"name": "named", "error": "nothing called %s was seen here" % name, "when": "the end"}
             self.writer.row(wire.HOOK, row)
+
+    def _deep(self, last):
+        hook = self.hook("deep")
+        row = hook.take_row(last) if hook is not None else None
+        if row is not None:
+            self.writer.row(wire.DEEP_WINDOW, row)
 
     def _rank(self):
         self.note_rank()

@@ -79,6 +79,7 @@ class Recorder:
         "range_totals",
         "batch_rows",
         "want_shape",
+        "at_tick",
         "on_start",
         "started",
     )
@@ -120,6 +121,7 @@ class Recorder:
         self.range_totals = {}
         self.batch_rows = None
         self.want_shape = True
+        self.at_tick = None
         self.started = False
 
     # -- whose time it is ------------------------------------------------------------------------------
@@ -288,6 +290,8 @@ class Recorder:
         self.ticks = ticks = self.ticks + 1
         backwards, rows = self.counts[BACKWARD], self.tick_rows
         self.tick_row = (index, self.since, ticks, self.samples, self.env_steps, backwards, *self.totals)
+        if self.at_tick is not None and self.at_tick():
+            return index  # a tick of a deep window: it is not counted
         if self.usual is wire.STARTUP:
             self._first_tick()
         elif len(rows) < wire.TICKS_WAITING_MAX:
@@ -352,6 +356,11 @@ class Recorder:
             self.tick_row = (EDGE, edge.time, *counted, *edge.totals)
             self.tick_rows.append(self.tick_row)
 
+    def edge_at_tick(self):
+        """The tick that just ended is not counted; the next one begins here."""
+        self.tick_row = (EDGE, *self.tick_row[1:])
+        self.tick_rows.append(self.tick_row)
+
     def stage_at(self, when):
         for stage, snapshot in reversed(self.marks):
             if snapshot.time <= when:
@@ -360,7 +369,7 @@ class Recorder:
 
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
-        if self.stage is wire.TRAIN and self.tick_row is not None:
+        if self.stage is self.usual and self.tick_row is not None:
             self.marks.append((wire.AFTER, self.last_tick()))
 
     def named_eval_begins(self):

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -16,6 +16,7 @@ from stoker.launch.reaper import become_subreaper
 from stoker.outside import cgroup, host, pressure
 from stoker.outside.machine import read_cores
 
+GPM = "real work (GPM)"
 PROCESS_TREE = "process tree (/proc)"
 
 
@@ -163,6 +164,11 @@ def gpu_capabilities(nvml: ModuleType | None = None) -> list[Capability]:
         _quietly(nvml.nvmlShutdown)
 
 
+def lacks_gpm(found: Sequence[Capability]) -> bool:
+    """Is there a GPU whose counters do not tell real work?"""
+    return any(not one.available for one in found if one.name.endswith(GPM))
+
+
 def _ask_nvml(nvml: ModuleType) -> list[Capability]:
     driver = _text(_quietly(nvml.nvmlSystemGetDriverVersion)) or "unknown"
     count = int(nvml.nvmlDeviceGetCount())
@@ -179,7 +185,7 @@ def _guarded_device(nvml: ModuleType, index: int) -> list[Capability]:
         model = _text(nvml.nvmlDeviceGetName(handle))
     except Exception as error:
         return [Capability(name, False, reason=f"{error}")]
-    return [Capability(name, True, model), _gpm(nvml, handle, f"{name} real work (GPM)")]
+    return [Capability(name, True, model), _gpm(nvml, handle, f"{name} {GPM}")]
 
 
 def _gpm(nvml: ModuleType, handle: object, name: str) -> Capability:
