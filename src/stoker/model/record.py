@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stoker.model.deep import DeepNote
+
 PHASES: tuple[str, ...] = (
     "other",
     "data",
@@ -204,6 +206,7 @@ class ProcessRecord:
     lost_rows: int = 0
     unreadable_rows: int = 0
     batch_rows: int | None = None
+    deep: DeepNote | None = None
 
     @property
     def last(self) -> Sums | None:

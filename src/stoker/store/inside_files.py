@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stoker.inside import wire
+from stoker.model.deep import DeepNote
 from stoker.model.record import (
     PHASES,
     Blocking,
@@ -25,6 +26,7 @@ from stoker.model.record import (
     Tick,
     Worker,
 )
+from stoker.store.deep_files import read_note
 from stoker.store.rows import Row, json_rows, tsv_rows
 
 _T = TypeVar("_T")
@@ -86,6 +88,7 @@ class _Collected:
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
         self.raised: Raised | None = None
+        self.deep: DeepNote | None = None
         self.ended = False
         self.lost = 0
         self.unreadable = 0
@@ -142,6 +145,8 @@ class _Collected:
                 self.ranges = {name: (int(n), float(s)) for name, (n, s) in row["ranges"].items()}
             case wire.HOOK:
                 self.hooks.append(HookFailure(str(row["name"]), str(row["error"]), str(row["when"])))
+            case wire.DEEP_WINDOW:
+                self.deep = read_note(row)
             case wire.FAILURE:
                 self.raised = _raised(row)
             case wire.RANK:
@@ -182,6 +187,7 @@ class _Collected:
             lost_rows=self.lost,
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
+            deep=self.deep,
         )
 
     def _sampled(self) -> Iterable[Sampled]:
