@@ -23,6 +23,7 @@ SHORT_KERNEL_S = 10e-6
 LAUNCH_GAP_S = 20e-6
 """A launch takes 5-20 us; a gap up to that is the host being just too slow, not the host being elsewhere."""
 FEW_DETAILS = 20
+ROUNDING_S = 1e-6
 
 Interval = tuple[float, float]
 
@@ -111,7 +112,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
     kernels = [event for event in inside if event.kind is Activity.KERNEL]
     busy = union(((event.start_s, event.end_s) for event in inside), window)
     kernel_busy = union(((event.start_s, event.end_s) for event in kernels), window)
-    ticks = sum(window[0] < tick <= window[1] for tick in trace.ticks_s)
+    ticks = sum(window[0] < tick <= window[1] + ROUNDING_S for tick in trace.ticks_s)
     frac = _share(length(kernel_busy), seconds)
     return DeviceUse(
         device=device,

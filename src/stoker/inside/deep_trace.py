@@ -114,7 +114,7 @@ class Extract:
             self.rows.append((wire.TICK, int(tick * 1e9) - self.origin_ns, 0, -1, -1, -1, -1, -1, -1))
 
     def text(self):
-        return HEADER + "".join([_ROW % row for row in sorted(self.rows)])
+        return HEADER + "".join([_ROW % row for row in self.rows])
 
 
 def _by_activity(event):
