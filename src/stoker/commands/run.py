@@ -82,6 +82,11 @@ def _total(text: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     if args.pid is not None:
+        if args.deep:
+            raise UsageError(
+                "--deep needs the inside of a training, which --pid does not see",
+                hint="stoker run --deep -- python train.py",
+            )
         return attach(args)
     if not args.command:
         raise UsageError("there is no command to run", hint="stoker run -- python train.py")

@@ -6,6 +6,9 @@ the busy time of kernels, each weighted by the share of the multiprocessors that
 an upper bound. It is worked out here, in the reading process; the trained one writes down intervals only,
 since reading them there costs no more than Kineto's own export, which would leave fifty MB instead of a few.
 
+The profiler slows the host (a launch-bound loop by a third), not the kernels: in the window the GPU is idler
+than it usually is. What it does per tick is the same, so `usual_busy_frac` sets that against the usual tick.
+
 A *gap* is a time in which the device does nothing. A short one is the pause between two launches; a longer
 one has a cause on the host, and is given to the phases the training thread was in during it.
 """
@@ -87,6 +90,7 @@ class DeviceUse:
     streams: tuple[StreamUse, ...]
     kernels: int
     kernels_per_tick: float | None
+    busy_per_tick_s: float | None
     median_kernel_us: float | None
     short_kernel_frac: float | None
     """Share of all kernel time that is spent in kernels shorter than 10 us."""
@@ -101,6 +105,13 @@ class DeviceUse:
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
     devices = sorted({event.device for event in trace.events})
     return tuple(_device(trace, device) for device in devices)
+
+
+def usual_busy_frac(use: DeviceUse, usual_tick_s: float | None) -> float | None:
+    """How busy it is without the profiler; `usual_tick_s`: the mean tick of the training's steady window."""
+    if use.busy_per_tick_s is None or not usual_tick_s:
+        return None
+    return min(1.0, use.busy_per_tick_s / usual_tick_s)
 
 
 def _device(trace: DeepTrace, device: int) -> DeviceUse:
@@ -122,6 +133,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         streams=_streams(inside, window),
         kernels=len(kernels),
         kernels_per_tick=len(kernels) / ticks if ticks else None,
+        busy_per_tick_s=length(busy) / ticks if ticks else None,
         median_kernel_us=median(event.seconds for event in kernels) * 1e6 if kernels else None,
         short_kernel_frac=_short(kernels),
         gaps=gaps(busy, window, trace.host),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.diagnose.deep import by_phase, copy_kind, gaps, is_collective, union, use_by_device, without
+from stoker.diagnose.deep import (
+    by_phase,
+    copy_kind,
+    gaps,
+    is_collective,
+    union,
+    use_by_device,
+    usual_busy_frac,
+    without,
+)
 from stoker.model.deep import Activity, DeepNote, DeepTrace, DeviceEvent, HostSpan
 
 MS = 1e-3
@@ -90,6 +99,14 @@ def test_kernels_and_their_size() -> None:
     assert use.median_kernel_us == pytest.approx(6.0)
     assert use.short_kernel_frac == pytest.approx(0.1)
     assert use.top == (("gemm", 3, pytest.approx(100e-6)),)
+
+
+def test_usual_busyness_is_of_the_tick_without_the_profiler() -> None:
+    use = only(trace(kernel(0.0, 0.1), kernel(0.5, 0.6), ticks=2))
+    assert use.busy_per_tick_s == pytest.approx(0.1)
+    assert usual_busy_frac(use, 0.4) == pytest.approx(0.25)
+    assert usual_busy_frac(use, 0.05) == 1.0
+    assert usual_busy_frac(use, None) is None
 
 
 def test_copies_by_direction_and_memory() -> None:
