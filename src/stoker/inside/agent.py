@@ -13,7 +13,6 @@ import time
 from . import hooks, imports, wire
 from .dynamo import hide_from_dynamo
 from .failure import describe
-from .hooks.deep import DeepHook
 from .hooks.loader import Loaders
 from .imports import find_spec
 from .places import Places
@@ -73,6 +72,8 @@ class Agent:
         imports.after_import("torch", _hide)
         self.hooks = [kind(self) for kind in hooks.HOOKS]
         if os.environ.get("STOKER_DEEP"):
+            from .hooks.deep import DeepHook
+
             self.hooks.append(DeepHook(self))
         for hook in self.hooks:
             for module in hook.modules:

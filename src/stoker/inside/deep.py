@@ -87,8 +87,12 @@ class DeepWindow:
         why = unfit(torch, self.mode, self.use)
         if why is not None:
             self.refuse(why)
-        elif not torch.cuda.is_current_stream_capturing():
+        elif not self._capturing(torch):
             self._open(torch)
+
+    def _capturing(self, torch):
+        """Into a CUDA graph, here or in another thread: a synchronise would end that."""
+        return self.use.capturing > 0 or torch.cuda.is_current_stream_capturing()
 
     def refuse(self, why):
         self.row = {"state": "not taken", "mode": self.mode, "why": why}
@@ -155,7 +159,7 @@ class DeepWindow:
 
     def _close(self, why):
         torch = sys.modules["torch"]
-        if torch.cuda.is_current_stream_capturing():
+        if self._capturing(torch):
             return  # at the next tick
         self.state, self.left = SETTLING, SETTLE_TICKS
         self.tape.stop()

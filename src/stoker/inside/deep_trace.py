@@ -125,7 +125,7 @@ def _by_name(cuda):
     """Older torch does not say what an event is."""
 
     def kind_of(event):
-        if event.device_type() != cuda or event.is_user_annotation():
+        if event.device_type() != cuda:
             return None
         name = event.name()
         if name.startswith("Memcpy"):

@@ -23,6 +23,7 @@ class DeepHook(Hook):
         self.mode = os.environ.get("STOKER_DEEP", "auto")
         self.profilers = weakref.WeakSet()
         self.captures = 0
+        self.capturing = 0
         self.window = None
         self.row_taken = False
 
@@ -83,7 +84,10 @@ class DeepHook(Hook):
         @functools.wraps(made)
         def __init__(profiler, *args, **kwargs):
             made(profiler, *args, **kwargs)
-            known.add(profiler)
+            try:
+                known.add(profiler)
+            except TypeError:
+                return  # a class of the user's that cannot be kept in a set
 
         @functools.wraps(stopped)
         def stop(profiler, *args, **kwargs):
@@ -95,14 +99,21 @@ class DeepHook(Hook):
 
     def _watch_graphs(self, torch):
         kind = getattr(torch.cuda, "CUDAGraph", None)
-        begin = getattr(kind, "capture_begin", None)
-        if begin is None:
+        begin, end = getattr(kind, "capture_begin", None), getattr(kind, "capture_end", None)
+        if begin is None or end is None:
             return
         hook = self
 
         @functools.wraps(begin)
         def capture_begin(*args, **kwargs):
             hook.captures += 1
+            hook.capturing += 1
             return begin(*args, **kwargs)
 
+        @functools.wraps(end)
+        def capture_end(*args, **kwargs):
+            hook.capturing -= 1
+            return end(*args, **kwargs)
+
         self.patch(kind, "capture_begin", capture_begin)
+        self.patch(kind, "capture_end", capture_end)

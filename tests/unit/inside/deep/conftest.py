@@ -74,6 +74,9 @@ class Graph:
     def capture_begin(self):
         return "capturing"
 
+    def capture_end(self):
+        return "captured"
+
 
 class FakeTorch:
     def __init__(self, clock):
@@ -90,7 +93,7 @@ class FakeTorch:
             is_current_stream_capturing=lambda: self.capturing,
             synchronize=lambda: self.called("synchronize"),
             current_stream=lambda: SimpleNamespace(query=lambda: self.called("query")),
-            CUDAGraph=type("CUDAGraph", (Graph,), {"capture_begin": Graph.capture_begin}),
+            CUDAGraph=type("CUDAGraph", (Graph,), dict(vars(Graph))),
         )
         self.profiler = SimpleNamespace(
             profile=type(

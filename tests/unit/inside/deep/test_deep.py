@@ -130,6 +130,14 @@ def test_a_fault_before_it_is_due(make) -> None:
     assert [mark.stage for mark in record.marks] == ["train", "after"]
 
 
+def test_a_fault_when_it_is_put_in(make) -> None:
+    trained = make(fault="deep:install")
+    trained.ticks(DUE + 10)
+    record = trained.read()
+    assert [(hook.name, hook.when) for hook in record.hook_failures] == [("deep", "install")]
+    assert record.deep is None
+
+
 def refused(trained) -> str:
     trained.ticks(DUE + 60)
     assert trained.torch.calls == []
@@ -207,7 +215,8 @@ def test_not_against_the_environment(name: str, value: str, said: str, make, mon
 def test_cuda_graphs(mode: str, cuda: str, taken: bool, make) -> None:
     trained = make(mode)
     trained.torch.version.cuda = cuda
-    assert trained.torch.cuda.CUDAGraph().capture_begin() == "capturing"
+    graph = trained.torch.cuda.CUDAGraph()
+    assert (graph.capture_begin(), graph.capture_end()) == ("capturing", "captured")
     trained.ticks(DUE + 10)
     note = trained.read().deep
     assert note.taken is taken
@@ -228,6 +237,17 @@ def test_not_during_a_capture(make) -> None:
     trained.torch.capturing = False
     trained.ticks(1)
     assert not trained.torch.enabled
+
+
+def test_not_during_a_capture_of_another_thread(make) -> None:
+    trained = make("asked")
+    graph = trained.torch.cuda.CUDAGraph()
+    graph.capture_begin()
+    trained.ticks(DUE + 5)
+    assert trained.torch.calls == []
+    graph.capture_end()
+    trained.ticks(5)
+    assert trained.torch.enabled
 
 
 def test_ends_where_no_tick_comes(make, driven) -> None:
@@ -322,17 +342,14 @@ def test_the_clock_drifts_with_the_anchors() -> None:
 
 
 def test_older_torch_is_told_by_names() -> None:
-    def event(name, device="cuda", annotation=False):
-        return SimpleNamespace(
-            name=lambda: name, device_type=lambda: device, is_user_annotation=lambda: annotation
-        )
+    def event(name, device="cuda"):
+        return SimpleNamespace(name=lambda: name, device_type=lambda: device)
 
     kind_of = deep_trace._by_name("cuda")
     assert kind_of(event("Memcpy HtoD (Pinned -> Device)")) == wire.COPY
     assert kind_of(event("Memset (Device)")) == wire.FILL
     assert kind_of(event("ampere_sgemm")) == wire.KERNEL
     assert kind_of(event("cudaLaunchKernel", device="cpu")) is None
-    assert kind_of(event("my range", annotation=True)) is None
     assert kind_of(event("Stream Sync")) is None
 
 
