@@ -4,7 +4,7 @@
 the busy time of kernels, each weighted by the share of the multiprocessors that get a block of it (Kineto's
 `blocks per SM`, at most 1), from every n-th kernel. It knows nothing of how well a block computes, so it is
 an upper bound. It is worked out here, in the reading process; the trained one writes down intervals only,
-since reading them there costs no more than Kineto's own export, which would leave fifty MB instead of a few.
+since reading them there costs no more than Kineto's own export, which would leave tens of MB instead of a few.
 
 The profiler slows the host (a launch-bound loop by a third), not the kernels: in the window the GPU is idler
 than it usually is. What it does per tick is the same, so `usual_busy_frac` sets that against the usual tick.
@@ -263,7 +263,7 @@ def is_collective(name: str) -> bool:
 
 def _real_work(trace: DeepTrace, kernels: Sequence[DeviceEvent], kernel_busy_frac: float) -> RealWork:
     if not trace.note.details:
-        return RealWork(None, None, 0, "this torch does not say how broad a kernel is (2.10 and newer do)")
+        return RealWork(None, None, 0, "this torch does not say how broad a kernel is; newer ones do")
     seen = [event for event in kernels if event.blocks_per_sm is not None]
     weight = sum(event.seconds for event in seen)
     if len(seen) < FEW_DETAILS or not weight:
