@@ -4,7 +4,7 @@
 the busy time of kernels, each weighted by the share of the multiprocessors that get a block of it (Kineto's
 `blocks per SM`, at most 1), from every n-th kernel. It knows nothing of how well a block computes, so it is
 an upper bound. It is worked out here, in the reading process; the trained one writes down intervals only,
-since reading them there costs no more than Kineto's own export, which would leave tens of MB instead of a few.
+since reading them there costs no more than Kineto's own export, which would leave tens of MB, not a few.
 
 The profiler slows the host (a launch-bound loop by a third), not the kernels: in the window the GPU is idler
 than it usually is. What it does per tick is the same, so `usual_busy_frac` sets that against the usual tick.

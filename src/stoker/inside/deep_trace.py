@@ -5,9 +5,9 @@ one at each end of the window: a pair of readings of both clocks, the best of se
 is said: half the width of the worse anchor, and how far the two clocks went apart in between.
 
 Reading an event's fields costs under 2 us (torch 2.13, CPU events, 2026-11), no more than Kineto's own JSON
-export, which for a launch-bound second would be tens of MB and is not written. A kernel's breadth (blocks per SM) and its
-estimated occupancy stand only in a text per event (`metadata_json`, pytorch PR 161624 of 2025-09): it is read for a few
-thousand kernels, every n-th, and for copies, to have their bytes.
+export, which for a launch-bound second would be tens of MB and is not written. A kernel's breadth (blocks
+per SM) and its estimated occupancy stand only in a text per event (`metadata_json`, pytorch PR 161624 of
+2025-09): it is read for a few thousand kernels, every n-th, and for copies, to have their bytes.
 """
 
 import re
