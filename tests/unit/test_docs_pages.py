@@ -37,7 +37,7 @@ def test_every_option_is_on_its_page(name: str, module: object) -> None:
     parser = argparse.ArgumentParser()
     module.declare(parser)  # type: ignore[attr-defined]
     options = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
-    mentioned = set(re.findall(r"(?<![\w-])--[a-z]+", page(name)))
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", page(name)))
     assert options - {"--help"} <= mentioned | ({"--md"} if name == "runs" else set())
     if name == "run":
         assert mentioned - options <= {"--steps"}
@@ -65,6 +65,7 @@ def test_every_kind_of_row_is_explained() -> None:
         for name in (
             "HEADER", "SECOND", "MARK", "END", "OPTIMIZER", "LOADER", "WORKER", "SEQUENCE", "PLACE", "LINES",
             "SYNCS", "RANGES", "HOOK", "FAILURE", "RANK", "LOST", "COUNTS", "DEVICE",
+            "DEEP_WINDOW",
         )
     }  # fmt: skip
     assert first_cells(table) >= kinds
@@ -73,3 +74,6 @@ def test_every_kind_of_row_is_explained() -> None:
     assert f"{wire.SLOW_ROWS_MAX:,}" in text
     assert f"{wire.PROCESSES_MAX} processes" in text
     assert f"{wire.SHARED_BYTES_MAX // 1_000_000} MB" in text
+    assert f"{wire.DEEP_EVENTS_MAX:,}" in text
+    for column in wire.DEEP_COLUMNS:
+        assert f"`{column}`" in text

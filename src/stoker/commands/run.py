@@ -24,6 +24,7 @@ from stoker.launch import failure, injection
 from stoker.launch.child import Child, Exit, become_subreaper, start
 from stoker.launch.watcher import Watcher, start_watcher
 from stoker.model.run import Run, RunInfo
+from stoker.outside.capabilities import gpu_capabilities, lacks_gpm
 from stoker.report import live
 from stoker.report.figures import size
 from stoker.store import folder as folders
@@ -44,6 +45,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
     _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
     parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
+    parser.add_argument(
+        "--deep",
+        action=argparse.BooleanOptionalAction,
+        help="trace the GPU for a second, or never (default: where it has no counters for real work)",
+    )
     parser.add_argument("--live", action="store_true", help="keep one status line on the terminal")
     parser.add_argument("--quiet", action="store_true", help="record, show no page")
     parser.add_argument("--pid", type=int, help="watch a job that already runs, from outside")
@@ -76,6 +82,11 @@ def _total(text: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     if args.pid is not None:
+        if args.deep:
+            raise UsageError(
+                "--deep needs the inside of a training, which --pid does not see",
+                hint="stoker run --deep -- python train.py",
+            )
         return attach(args)
     if not args.command:
         raise UsageError("there is no command to run", hint="stoker run -- python train.py")
@@ -89,7 +100,8 @@ def _watched(args: argparse.Namespace, command: list[str]) -> int:
     try:
         folders.write_info(folder, info)
         become_subreaper()
-        child = start(command, injection.environment(os.environ, folder, info.id, _names(args, command)))
+        names, deep = _names(args, command), _deep(args.deep)
+        child = start(command, injection.environment(os.environ, folder, info.id, names, deep))
     except StokerError:
         shutil.rmtree(folder, ignore_errors=True)  # nothing ran: there is nothing to keep
         raise
@@ -101,6 +113,13 @@ def _watched(args: argparse.Namespace, command: list[str]) -> int:
         sys.stderr.write("\r\x1b[2K")
     show_after(lambda: _recorded(folder, _ended(info, exit, problems), verdict), args)
     return exit.shell_code
+
+
+def _deep(wanted: bool | None) -> str | None:
+    """Whether a GPU can count its real work is known only out here."""
+    if wanted is not None:
+        return "asked" if wanted else None
+    return "auto" if lacks_gpm(gpu_capabilities()) else None
 
 
 def _names(args: argparse.Namespace, command: list[str]) -> list[str]:

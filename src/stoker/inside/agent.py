@@ -75,6 +75,10 @@ class Agent:
     def install(self):
         imports.after_import("torch", _hide)
         self.hooks = [kind(self) for kind in hooks.HOOKS]
+        if os.environ.get("STOKER_DEEP"):
+            from .hooks.deep import DeepHook
+
+            self.hooks.append(DeepHook(self))
         for hook in self.hooks:
             for module in hook.modules:
                 imports.after_import(module, hook.install_in)
@@ -193,6 +197,7 @@ class Agent:
         self._look_for_names()
         for row in self.devices.rows(now, last):
             writer.row(wire.DEVICE, row)
+        self._deep(last)
         self._hooks()
         self._rank()
         if last or now - self.last_lines >= self._lines_interval_s(now):
@@ -310,6 +315,12 @@ class Agent:
         for name in hook.missing() if hook is not None and hook.error is None else ():
             row = {"name": "named", "error": "nothing called %s was seen here" % name, "when": "the end"}
             self.writer.row(wire.HOOK, row)
+
+    def _deep(self, last):
+        hook = self.hook("deep")
+        row = hook.take_row(last) if hook is not None else None
+        if row is not None:
+            self.writer.row(wire.DEEP_WINDOW, row)
 
     def _rank(self):
         self.note_rank()

@@ -83,6 +83,7 @@ class Recorder:
         "want_shape",
         "thinning",
         "within",
+        "at_tick",
         "on_start",
         "started",
     )
@@ -128,6 +129,7 @@ class Recorder:
         self.want_shape = True
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
+        self.at_tick = None
         self.started = False
 
     # -- whose time it is ------------------------------------------------------------------------------
@@ -309,6 +311,8 @@ class Recorder:
         self.tick_end = end = self.since
         self.tick_counts = (ticks, self.samples, self.env_steps, self.counts[BACKWARD])
         self.tick_totals = totals = self.totals.copy()
+        if self.at_tick is not None and self.at_tick():
+            return  # a tick of a deep window: it is not counted
         if self.usual is wire.STARTUP:
             self._first_tick()
         elif len(rows) < wire.TICKS_WAITING_MAX:
@@ -381,6 +385,10 @@ class Recorder:
             self.tick_counts = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
             self.tick_rows.append((EDGE, edge.time, edge.totals))
 
+    def edge_at_tick(self):
+        """The tick that just ended is not counted; the next one begins here."""
+        self.tick_rows.append((EDGE, self.tick_end, self.tick_totals))
+
     def stage_at(self, when):
         for stage, snapshot in reversed(self.marks):
             if snapshot.time <= when:
@@ -389,7 +397,7 @@ class Recorder:
 
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
-        if self.stage is wire.TRAIN and self.tick_end is not None:
+        if self.stage is self.usual and self.tick_end is not None:
             self.marks.append((wire.AFTER, self.last_tick()))
 
     def named_eval_begins(self):

@@ -43,6 +43,7 @@ class Thinning:
         "pending",
         "settled_infer_s",
         "want_settle",
+        "held",
         "reviewed",
     )
 
@@ -61,6 +62,7 @@ class Thinning:
         self.pending = {}
         self.settled_infer_s = 0.0
         self.want_settle = False
+        self.held = False
         self.reviewed = None
 
     # -- the pulse, once a second ----------------------------------------------------------------------
@@ -99,7 +101,7 @@ class Thinning:
         if self.want_settle:
             self.settle()
         self.start = recorder.since
-        if self.skip > 0 and recorder.stage is not EVAL:
+        if self.skip > 0 and not self.held and recorder.stage is not EVAL:
             recorder.phase = THIN
             recorder.after_model = False
             recorder.pending_infer_s = 0.0
@@ -141,6 +143,11 @@ class Thinning:
             recorder.within = 0
         self.whole = True
         self.skip = 0
+
+    def hold(self, held):
+        """While held, everything is looked at closely."""
+        self.look_closely()
+        self.held = held
 
     def settle(self):
         """Give the time passed over to the phases."""

@@ -8,6 +8,7 @@ One process writes its own files in `inside/`; only workers, which come and go, 
     <pid>-<n>.tail1.tsv      last ten minutes
     <pid>-<n>.tail2.tsv
     <pid>-<n>.slow.tsv       every tick slower than five times the median
+    <pid>-<n>.deep.tsv       a deep window: what the GPU did for a second, and the host beside it
     workers-<pid>.jsonl      DataLoader workers of that process, one line each now and then and at their end
 
 Sums are cumulative since the process was first seen: a row lost to a full disk costs resolution, not truth.
@@ -38,15 +39,33 @@ THIN = len(PHASES)  # not told apart (`thinning`); never written: it is given to
 
 # What the process is about. `startup` lasts to the end of the first tick, `end` begins after the last one.
 STARTUP, TRAIN, EVAL, AFTER = "startup", "train", "eval", "after"
+DEEP = "deep"  # a deep window, from its preparation until the training runs as before
 
 # Kinds of rows in the .jsonl file.
 HEADER, SECOND, MARK, END = "header", "second", "mark", "end"
 OPTIMIZER, LOADER, WORKER, SEQUENCE = "optimizer", "loader", "worker", "sequence"
 PLACE, LINES, SYNCS, RANGES = "place", "lines", "syncs", "ranges"
 HOOK, FAILURE, RANK, LOST = "hook", "failure", "rank", "lost"
-COUNTS, DEVICE = "counts", "device"
+COUNTS, DEVICE, DEEP_WINDOW = "counts", "device", "deep"
 
 TICK_COLUMNS = ("t_us", "dur_us", "optimizer", *(name + "_us" for name in PHASES))
+
+# A deep window. Times are nanoseconds from the `t` of its row; -1 is unknown.
+DEEP_COLUMNS = (
+    "kind",
+    "start_ns",
+    "dur_ns",
+    "device",
+    "stream",
+    "name",  # of a kernel, copy or fill: its place in `names`; of the host: its phase
+    "bytes",
+    "sm_milli",  # blocks per SM, in thousandths
+    "occupancy_pct",
+)
+KERNEL, COPY, FILL, HOST, TICK = range(5)
+DEEP_EVENTS_MAX = 200_000
+DEEP_NAMES_MAX = 5_000
+DEEP_NAME_MAX = 300
 
 FIRST_S = 60.0
 TAILS = ("tail0", "tail1", "tail2")

@@ -52,6 +52,15 @@ class Writer:
         finally:
             os.close(descriptor)
 
+    def side_file(self, name, text):
+        """A file of its own beside the rows, whole; returns its name."""
+        if self.stem is None:
+            raise OSError("nothing is recorded of this process")
+        path = "%s.%s.tsv" % (self.stem, name)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        return os.path.basename(path)
+
     def _append(self, descriptor, text):
         if descriptor is None:
             return

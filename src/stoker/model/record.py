@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from stoker.model.deep import DeepNote
+
 PHASES: tuple[str, ...] = (
     "other",
     "data",
@@ -243,6 +245,7 @@ class ProcessRecord:
     """The name of its .jsonl file."""
     devices: tuple[DeviceUse, ...] = ()
     """Oldest first; one row per device now and then."""
+    deep: DeepNote | None = None
 
     @property
     def last(self) -> Sums | None:

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -17,6 +17,7 @@ from stoker.outside.gpu.nvml import open_nvml
 from stoker.outside.gpu.seam import Facts, Refused
 from stoker.outside.machine import read_cores
 
+GPM = "real work (GPM)"
 PROCESS_TREE = "process tree (/proc)"
 
 
@@ -166,7 +167,12 @@ def _device(name: str, device: Facts | Refused) -> list[Capability]:
         return [Capability(name, False, reason=device.reason)]
     model = device.name if isinstance(device.name, str) else "name unknown"
     detail = f"{model} (a MIG slice: unverified)" if device.mig else model
-    return [Capability(name, True, detail), _gpm(device, f"{name} real work (GPM)")]
+    return [Capability(name, True, detail), _gpm(device, f"{name} {GPM}")]
+
+
+def lacks_gpm(found: Sequence[Capability]) -> bool:
+    """Is there a GPU whose counters do not tell real work?"""
+    return any(not one.available for one in found if one.name.endswith(GPM))
 
 
 def _gpm(device: Facts, name: str) -> Capability:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from stoker.diagnose.host import host_view
 from stoker.diagnose.sentence import sentence, stage_findings
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.model.deep import DeepNote
 from stoker.report.run_notes import notes
 
 SCHEMA = "stoker.why/1"
@@ -69,6 +70,12 @@ def _trainer(trainer: Trainer) -> dict[str, object]:
         "workers": [asdict(worker) for worker in record.workers],
         "ranges": {name: {"count": n, "seconds": s} for name, (n, s) in record.ranges.items()},
         "hook_failures": [asdict(hook) for hook in record.hook_failures],
+        "deep": _deep(record.deep),
         "raised": asdict(record.raised) if record.raised else None,
         "pulse_cpu_s": record.seconds[-1].pulse_s if record.seconds else None,
     }
+
+
+def _deep(note: DeepNote | None) -> dict[str, object] | None:
+    """Without the names of the kernels, which may be thousands."""
+    return {name: value for name, value in asdict(note).items() if name != "names"} if note else None

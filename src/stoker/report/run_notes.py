@@ -100,6 +100,9 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
         found.append(
             f"nothing was written for {duration(gap)}: the process was stopped, or the disk was full"
         )
+    deep = main.record.deep
+    if deep is not None and deep.mode == "asked" and deep.state == "not taken":
+        found.append(f"no deep window was taken: {deep.why}")
     if "+cpu" in (main.record.torch or ""):
         found.append("this torch has no GPU: the device is the CPU, the model's own time counts as work")
     else:

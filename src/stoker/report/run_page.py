@@ -127,7 +127,7 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
                 f"{length.unit.replace('_', ' ')} ({length.source})",
             )
         )
-    order = ("startup", "warm-up", "train", "eval", "save", "after")
+    order = ("startup", "warm-up", "train", "eval", "save", "deep", "after")
     life = sum(main.stages_s.values())
     stages = [
         f"{name} {duration(main.stages_s.get(name, 0.0))}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stoker.inside import wire
+from stoker.model.deep import DeepNote
 from stoker.model.record import (
     PHASES,
     Blocking,
@@ -28,6 +29,7 @@ from stoker.model.record import (
     TickTimes,
     Worker,
 )
+from stoker.store.deep_files import read_note
 from stoker.store.rows import Row, json_rows, tsv_pairs, tsv_rows
 
 _T = TypeVar("_T")
@@ -119,6 +121,7 @@ class _Collected:
         self.hooks: list[HookFailure] = []
         self.devices: list[DeviceUse] = []
         self.raised: Raised | None = None
+        self.deep: DeepNote | None = None
         self.ended = False
         self.lost = 0
         self.unreadable = 0
@@ -177,6 +180,8 @@ class _Collected:
                 self.hooks.append(HookFailure(str(row["name"]), str(row["error"]), str(row["when"])))
             case wire.DEVICE:
                 self.devices.append(_device(row))
+            case wire.DEEP_WINDOW:
+                self.deep = read_note(row)
             case wire.FAILURE:
                 self.raised = _raised(row)
             case wire.RANK:
@@ -218,6 +223,7 @@ class _Collected:
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
             devices=tuple(self.devices),
+            deep=self.deep,
         )
 
     def _sampled(self) -> Iterable[Sampled]:

@@ -27,7 +27,7 @@ def json_rows(path: Path) -> Iterator[Row | None]:
             yield row if isinstance(row, dict) else None
 
 
-def tsv_rows(path: Path, short: int) -> Iterator[list[int]]:
+def tsv_rows(path: Path, short: int | None = None) -> Iterator[list[int]]:
     """Numbers of each whole line after the header: all columns, or the first `short` ones."""
     with path.open("rb") as handle:
         lines = _whole_lines(handle)

@@ -77,12 +77,16 @@ def new_folder(words: Sequence[str], base: Path) -> Path:
 def watch(tmp_path: Path) -> Watch:
     """`watch("python", "x.py", named=["env=m:C.step"], env={…})`; `python` is the one of the tests."""
 
-    def run(*command: str, named: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Watched:
+    def run(
+        *command: str,
+        named: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        deep: str | None = None,
+    ) -> Watched:
         words = [sys.executable if word == "python" else str(word) for word in command]
         folder = new_folder(words, tmp_path)
-        done = call(
-            words, tmp_path, injection.environment(environment(env or {}), folder, folder.name, named)
-        )
+        variables = injection.environment(environment(env or {}), folder, folder.name, named, deep)
+        done = call(words, tmp_path, variables)
         return Watched(folder, done.returncode, done.stdout, done.stderr, summarise(load(folder)))
 
     return run

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
-from stoker.commands.run import _names
+from stoker.commands import run
+from stoker.commands.run import _deep, _names
+from stoker.errors import UsageError
+from stoker.launch import injection
+from stoker.outside.capabilities import Capability
 
 
 @pytest.mark.parametrize(
@@ -32,3 +37,36 @@ from stoker.commands.run import _names
 def test_names_in_the_script_itself(command: str, name: str, resolved: str) -> None:
     args = argparse.Namespace(env=[name], eval=[name])
     assert _names(args, command.split()) == [f"env={resolved}", f"eval={resolved}"]
+
+
+GPM, NO_GPM = Capability("GPU 0 real work (GPM)", True), Capability("GPU 1 real work (GPM)", False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "found", "mode"),
+    [
+        (True, [GPM], "asked"),
+        (True, [], "asked"),
+        (False, [NO_GPM], None),
+        (None, [NO_GPM], "auto"),
+        (None, [GPM, NO_GPM], "auto"),
+        (None, [GPM], None),
+        (None, [Capability("NVML", False)], None),
+    ],
+)
+def test_when_a_deep_window_is_taken(flag, found, mode, monkeypatch) -> None:
+    monkeypatch.setattr(run, "gpu_capabilities", lambda: found)
+    assert _deep(flag) == mode
+
+
+def test_the_training_is_told(tmp_path: Path) -> None:
+    around = {"STOKER_DEEP": "asked"}  # a Stoker within a Stoker
+    assert "STOKER_DEEP" not in injection.environment(around, tmp_path, "id", [], None)
+    assert injection.environment({}, tmp_path, "id", [], "auto")["STOKER_DEEP"] == "auto"
+
+
+def test_deep_needs_the_inside() -> None:
+    parser = argparse.ArgumentParser()
+    run.declare(parser)
+    with pytest.raises(UsageError, match="--pid"):
+        run.run(parser.parse_args(["--pid", "1", "--deep"]))

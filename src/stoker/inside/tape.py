@@ -1,0 +1,103 @@
+"""The training thread's phases as exact edges, while a deep window is open.
+
+Outside the window this costs nothing: for its length the recorder is made an instance of a subclass with the
+same slots, whose `phase` notes every change. So whatever code sets the phase is heard, inlined or not.
+"""
+
+from time import perf_counter
+
+from .recorder import Recorder
+from .wire import BACKWARD, FORWARD, INFER, LOSS, OTHER
+
+EDGES_MAX = 400_000
+_PHASE = Recorder.__dict__["phase"]
+
+_running = None
+
+
+class Tape:
+    """`at_edge(now)` is called at every edge once `deadline` is over: a hook was called, but no tick came."""
+
+    def __init__(self, recorder, deadline, at_edge):
+        self.recorder = recorder
+        self.deadline = deadline
+        self.at_edge = at_edge
+        self.edges = []
+        self.told_later = []
+
+    def start(self):
+        global _running
+        _running = self
+        self.edges.append((perf_counter(), self.recorder.phase))
+        self.recorder.__class__ = _Taped
+
+    def stop(self):
+        global _running
+        if _running is self:
+            _running = None
+            self.recorder.__class__ = Recorder
+            self.edges.append((perf_counter(), self.recorder.phase))
+
+    def changed(self, phase):
+        now = perf_counter()
+        if len(self.edges) < EDGES_MAX:
+            self.edges.append((now, phase))
+        if now > self.deadline:
+            self.at_edge()
+
+    def spans(self):
+        """(start, end, phase), in order and without a hole."""
+        whole = [(start, end, phase) for (start, phase), (end, _) in zip(self.edges, self.edges[1:])]
+        return _overlaid(_with_loss(whole), self.told_later)
+
+
+class _Taped(Recorder):
+    __slots__ = ()
+
+    @property
+    def phase(self):
+        return _PHASE.__get__(self)
+
+    @phase.setter
+    def phase(self, value):
+        _PHASE.__set__(self, value)
+        if _running is not None:
+            _running.changed(value)
+
+    def attribute(self, phase, start):
+        length = Recorder.attribute(self, phase, start)
+        if _running is not None and len(_running.told_later) < EDGES_MAX:
+            now = perf_counter()
+            _running.told_later.append((now - length, now, phase))
+        return length
+
+
+def _with_loss(spans):
+    """What lies between the model's call and `backward` is the loss; it is known only afterwards."""
+    told = list(spans)
+    for index in range(1, len(spans) - 1):
+        start, end, phase = spans[index]
+        if phase == OTHER and spans[index - 1][2] in (FORWARD, INFER):
+            if spans[index + 1][2] in (FORWARD, INFER, BACKWARD):
+                told[index] = (start, end, LOSS)
+    return told
+
+
+def _overlaid(spans, over):
+    """`over` cut into `spans`; both in order, those of `over` do not overlap each other."""
+    result, index = [], 0
+    for start, end, phase in spans:
+        while index < len(over) and over[index][0] < end:
+            inner_start, inner_end, inner_phase = over[index]
+            inner_start = max(start, inner_start)
+            if inner_start > start:
+                result.append((start, inner_start, phase))
+            if min(inner_end, end) > inner_start:
+                result.append((inner_start, min(inner_end, end), inner_phase))
+            start = max(start, min(inner_end, end))
+            if inner_end > end:
+                break
+            index += 1
+        if end > start:
+            result.append((start, end, phase))
+    return result
