@@ -46,7 +46,7 @@ HEADER, SECOND, MARK, END = "header", "second", "mark", "end"
 OPTIMIZER, LOADER, WORKER, SEQUENCE = "optimizer", "loader", "worker", "sequence"
 PLACE, LINES, SYNCS, RANGES = "place", "lines", "syncs", "ranges"
 HOOK, FAILURE, RANK, LOST = "hook", "failure", "rank", "lost"
-COUNTS, DEVICE, DEEP_WINDOW = "counts", "device", "deep"
+COUNTS, DEVICE, DEEP_WINDOW, LEAD = "counts", "device", "deep", "lead"
 
 TICK_COLUMNS = ("t_us", "dur_us", "optimizer", *(name + "_us" for name in PHASES))
 

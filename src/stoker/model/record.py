@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stoker.model.deep import DeepNote
+from stoker.model.lead import Lead
 
 PHASES: tuple[str, ...] = (
     "other",
@@ -246,6 +247,7 @@ class ProcessRecord:
     devices: tuple[DeviceUse, ...] = ()
     """Oldest first; one row per device now and then."""
     deep: DeepNote | None = None
+    lead: Lead | None = None
 
     @property
     def last(self) -> Sums | None:

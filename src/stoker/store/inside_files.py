@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from stoker.inside import wire
 from stoker.model.deep import DeepNote
+from stoker.model.lead import Lead, PhaseLead
 from stoker.model.record import (
     PHASES,
     Blocking,
@@ -122,6 +123,7 @@ class _Collected:
         self.devices: list[DeviceUse] = []
         self.raised: Raised | None = None
         self.deep: DeepNote | None = None
+        self.lead: Lead | None = None
         self.ended = False
         self.lost = 0
         self.unreadable = 0
@@ -180,6 +182,8 @@ class _Collected:
                 self.hooks.append(HookFailure(str(row["name"]), str(row["error"]), str(row["when"])))
             case wire.DEVICE:
                 self.devices.append(_device(row))
+            case wire.LEAD:
+                self.lead = _lead(row)
             case wire.DEEP_WINDOW:
                 self.deep = read_note(row)
             case wire.FAILURE:
@@ -224,6 +228,7 @@ class _Collected:
             batch_rows=self.batch_rows,
             devices=tuple(self.devices),
             deep=self.deep,
+            lead=self.lead,
         )
 
     def _sampled(self) -> Iterable[Sampled]:
@@ -343,4 +348,19 @@ def _worker(row: Row) -> Worker:
         sample_max_s=float(row["sample_max_s"]),
         alive_s=float(row["alive_s"]),
         lines=tuple((_line(leaf), _line(user), int(n)) for leaf, user, n in row.get("lines", ())),
+    )
+
+
+def _lead(row: Row) -> Lead:
+    return Lead(
+        by=str(row["by"]),
+        device=int(row["device"]),
+        stream=int(row["stream"]),
+        streams_seen=int(row["streams"]),
+        iterations=int(row["iterations"]),
+        ticks=int(row["ticks"]),
+        wall_s=float(row["wall_s"]),
+        cost_s=float(row["cost_s"]),
+        doubt_s=float(row["doubt_s"]),
+        phases={_phase(name): PhaseLead(*map(float, sums)) for name, sums in row["phases"].items()},
     )
