@@ -13,6 +13,7 @@ from stoker.model.run import Run
 
 FOREIGN_LOOKS_MIN = 2
 """A process of the run that just began may look foreign once."""
+COPYING_MIN_PCT = 8.0
 TIME_SLICING = (
     "another process computes on this GPU: the two take turns, and their turns together read as busy"
 )
@@ -53,7 +54,9 @@ class GpuView:
     """Time of the window that the busy figures speak of."""
     busy_pct: float | None
     busy_source: str | None
-    """`gpm`, `nvml`, or `gpm+nvml` where it changed on the way."""
+    """`gpm`, `nvml`, or `gpm+nvml` where it changed on the way, or where NVML saw copies that GPM does not."""
+    copying_pct: float
+    """Part of busy: copies to and from the host that keep no kernel busy. 0 where they cannot be told."""
     sm_active_pct: float | None
     sm_occupancy_pct: float | None
     tensor_pct: float | None
@@ -157,12 +160,25 @@ def _not_identified(record: GpuRecord, wanted: set[str]) -> str:
     return "no process of the run named a GPU, and NVML lists none of them on one"
 
 
+def _copying_pct(busy_pct: float | None, rows: Sequence[GpuReading]) -> float:
+    """GPM's busy knows kernels only: a card that does nothing but copy reads 0 there, and 88 % in NVML's
+    utilisation (H200, driver 580, 2026-11). Where both speak of kernels they agree within some points."""
+    told = [row.nvml_util_pct for row in rows if row.nvml_util_pct is not None]
+    if busy_pct is None or not told:
+        return 0.0
+    more_pct = sum(told) / len(told) - busy_pct
+    return more_pct if more_pct > COPYING_MIN_PCT else 0.0
+
+
 def _device_view(run: Run, device: GpuDevice, start_s: float, end_s: float) -> GpuView:
     record = run.gpu
     of_device = [row for row in record.readings if row.gpu == device.gpu]
     covering = [(row, weight) for row in of_device if (weight := _overlap_s(row, start_s, end_s)) > 0]
     rows = [row for row in of_device if start_s <= row.t <= end_s]
     throttled = [row.throttled_by for row in rows if row.throttled_by is not None]
+    sources = sorted({row.busy_source for row, _ in covering if row.busy_source})
+    busy_pct = _mean(covering, "busy_pct")
+    copying_pct = _copying_pct(busy_pct, rows) if "gpm" in sources else 0.0
     reasons = Counter(reason for names in throttled for reason in names)
     uses = [
         [use for use in process.devices if _same(use.uuid, device.uuid) and use.t_s <= end_s]
@@ -173,8 +189,9 @@ def _device_view(run: Run, device: GpuDevice, start_s: float, end_s: float) -> G
         uuid=device.uuid,
         name=device.name,
         covered_s=sum(weight for row, weight in covering if row.busy_pct is not None),
-        busy_pct=_mean(covering, "busy_pct"),
-        busy_source="+".join(sorted({row.busy_source for row, _ in covering if row.busy_source})) or None,
+        busy_pct=None if busy_pct is None else busy_pct + copying_pct,
+        busy_source="gpm+nvml" if copying_pct else "+".join(sources) or None,
+        copying_pct=copying_pct,
         sm_active_pct=_mean(covering, "sm_active_pct"),
         sm_occupancy_pct=_mean(covering, "sm_occupancy_pct"),
         tensor_pct=_mean(covering, "tensor_pct"),

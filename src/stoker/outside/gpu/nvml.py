@@ -137,18 +137,16 @@ class Device:
 
     def ask(self, *, dear: bool) -> Answers:
         gpm = self._gpm.look() if self._gpm is not None else self.gpm_refused
-        samples = None if _tells_busy(gpm) else self._samples()
-        rate = part(self._rates(), "gpu", "nvmlDeviceGetUtilizationRates")
+        if dear:
+            return Answers(gpm, **self._dear())
+        if _tells_busy(gpm) or self._no_samples is None:  # the driver keeps its samples for us
+            return Answers(gpm)
+        return Answers(gpm, **self._utilization())
+
+    def _utilization(self) -> dict[str, Any]:
         polled, self._polled = tuple(self._polled), []
-        answers: dict[str, Any] = {
-            "gpm": gpm,
-            "samples": samples,
-            "utilization_pct": rate,
-            "polled_pct": polled,
-            "memory_used_bytes": part(self._memory(), "used", "nvmlDeviceGetMemoryInfo"),
-            "sm_clock_mhz": self._calls.number("nvmlDeviceGetClockInfo", self._handle, _CLOCK_SM),
-        }
-        return Answers(**answers, **(self._dear() if dear else {}))
+        rate = part(self._rates(), "gpu", "nvmlDeviceGetUtilizationRates")
+        return {"utilization_pct": rate, "polled_pct": polled}
 
     def poll(self) -> bool:
         if self._no_samples is None:
@@ -171,6 +169,10 @@ class Device:
             ("nvmlDeviceGetCurrentClocksThrottleReasons", handle),  # drivers before 535
         )
         return {
+            "samples": self._samples(),
+            **self._utilization(),
+            "memory_used_bytes": part(self._memory(), "used", "nvmlDeviceGetMemoryInfo"),
+            "sm_clock_mhz": ask.number("nvmlDeviceGetClockInfo", handle, _CLOCK_SM),
             "throttle_bits": whole(reasons, "nvmlDeviceGetCurrentClocksEventReasons"),
             "power_mw": ask.number("nvmlDeviceGetPowerUsage", handle),
             "energy_mj": ask.number("nvmlDeviceGetTotalEnergyConsumption", handle),

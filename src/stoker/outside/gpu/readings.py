@@ -126,9 +126,8 @@ class Reader:
     def _plain(self, answers: Answers) -> dict[str, object]:
         power_mw = self._take("power_w", answers.power_mw)
         bits = self._take("throttled_by", answers.throttle_bits)
-        rate = self._take("nvml_util_pct", answers.utilization_pct)
         return {
-            "nvml_util_pct": rate,
+            "nvml_util_pct": self._utilization(answers),
             "memory_used_bytes": self._take("memory_used_bytes", answers.memory_used_bytes),
             "sm_clock_mhz": self._take("sm_clock_mhz", answers.sm_clock_mhz),
             "throttled_by": None if bits is None else throttle_names(bits),
@@ -136,6 +135,14 @@ class Reader:
             "energy_mj_total": self._take("energy_mj_total", answers.energy_mj),
             "temperature_c": self._take("temperature_c", answers.temperature_c),
         }
+
+    def _utilization(self, answers: Answers) -> float | None:
+        """Over the time since the last look, or the driver's latest figure."""
+        rate: float | None = self._take("nvml_util_pct", answers.utilization_pct)
+        samples = answers.samples
+        if samples is None or isinstance(samples, Refused) or samples.since_us is None or not samples.samples:
+            return rate
+        return _percent(_over_samples(sorted(samples.samples), samples.since_us)[0])
 
     def _processes(
         self, answer: tuple[Using, ...] | Refused | None, own: Collection[int]
