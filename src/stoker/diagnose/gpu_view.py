@@ -54,7 +54,7 @@ class GpuView:
     """Time of the window that the busy figures speak of."""
     busy_pct: float | None
     busy_source: str | None
-    """`gpm`, `nvml`, or `gpm+nvml` where it changed on the way, or where NVML saw copies that GPM does not."""
+    """`gpm`, `nvml`, or `gpm+nvml`: it changed on the way, or NVML saw copies that GPM does not."""
     copying_pct: float
     """Part of busy: copies to and from the host that keep no kernel busy. 0 where they cannot be told."""
     sm_active_pct: float | None

@@ -206,6 +206,7 @@ class Agent:
             self._loaders()
             self._lines(last)
             self._sequence()
+            self._lead()
         writer.lost += dropped
         writer.report_lost()
         recorder.want_shape = True
@@ -321,6 +322,12 @@ class Agent:
         row = hook.take_row(last) if hook is not None else None
         if row is not None:
             self.writer.row(wire.DEEP_WINDOW, row)
+
+    def _lead(self):
+        hook = self.hook("lead")
+        row = hook.row() if hook is not None else None
+        if row is not None:
+            self.writer.row(wire.LEAD, row)
 
     def _rank(self):
         self.note_rank()

@@ -4,9 +4,10 @@ An edge is (host time, phase that begins, mark). A mark says when the GPU had do
 edge: a moment (from an event), `DRAINED` or `PENDING` (from asking the stream), or None where nobody asked.
 
 In a stretch in which nothing was issued the GPU works off what it has and is idle from then on. Whether
-something was issued the marks tell: with events, the GPU is done later than it would have been; by asking, it
-is still at work though it had nothing to do before. Where something was issued while the GPU waits for each
-piece (its lead is next to nothing) some of that time is idle too; how much, the counters tell: `near_s`.
+something was issued the marks tell: with events, the GPU is done later than it would have been; by asking
+(`drained`, per edge), it is still at work though it had nothing to do before. Where something was issued
+while the GPU waits for each piece (its lead is next to nothing) some of that time is idle too; how much, the
+counters tell: `near_s`.
 """
 
 from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, SYNC
@@ -18,7 +19,7 @@ NEAR_S = 0.0002
 ISSUED_S = 0.00003
 """An event alone keeps the GPU for some microseconds; later than this and there was work before it."""
 BLOCKED_S = 0.00006
-"""Reading a number from a GPU that has nothing to do takes 15 to 40 microseconds."""
+"""Reading a number from a GPU that has nothing to do takes 15 to 40 microseconds; longer was waiting."""
 SEEN_MIN = 3
 _ISSUING = (INFER, FORWARD, LOSS, BACKWARD, OPTIM)
 
@@ -33,48 +34,60 @@ class Account:
         self.drained_before = [0] * phases
         self.issued = [0] * phases
 
-    def add(self, edges):
-        edges = with_loss(edges)
-        self._learn(edges)
-        for (start, phase, mark), (end, following, next_mark) in zip(edges, edges[1:]):
+    def add(self, edges, drained):
+        edges = _carried(with_loss(edges))
+        self._learn(edges, drained)
+        for (start, phase, mark), (end, _, next_mark) in zip(edges, edges[1:]):
             row = self.rows[phase]
             row[HOST] += end - start
-            kind, seconds = self._judge(phase, start, mark, end, following, next_mark)
-            row[kind] += seconds
+            kind, seconds = self._judge(phase, start, mark, end, next_mark)
+            if kind != HOST:
+                row[kind] += seconds
 
-    def _learn(self, edges):
-        """By asking alone, one stretch may hide what it issued: it was done already. Many do not."""
-        for (_, phase, mark), (_, _, next_mark) in zip(edges, edges[1:]):
-            if mark == DRAINED and next_mark in (DRAINED, PENDING):
+    def _learn(self, edges, drained):
+        """One stretch may hide what it issued: it was done already. Many do not."""
+        for (_, phase, _), before, after in zip(edges, drained, drained[1:]):
+            if before and after is not None:
                 self.drained_before[phase] += 1
-                self.issued[phase] += next_mark == PENDING
+                self.issued[phase] += not after
 
-    def _judge(self, phase, start, mark, end, following, next_mark):
+    def _judge(self, phase, start, mark, end, next_mark):
         length = end - start
         if phase == SYNC:
             return HOST, 0.0  # the host waits for the GPU, which is at work
         if isinstance(mark, float):
-            return self._judge_by_events(start, mark, end, following, next_mark)
+            return self._judge_by_events(phase, start, mark, end, next_mark)
         if mark == PENDING:
             return (HOST, 0.0) if next_mark == PENDING else (UNKNOWN, length)
         if mark is None:
             return UNKNOWN, length
-        if phase in _ISSUING or self._issues(phase):
+        if self._issues(phase):
             return NEAR, length
         return IDLE, length
 
     def _issues(self, phase):
-        return self.issued[phase] * SEEN_MIN > self.drained_before[phase] or self.drained_before[phase] == 0
+        return phase in _ISSUING or self.issued[phase] * SEEN_MIN > self.drained_before[phase]
 
-    def _judge_by_events(self, start, done, end, following, next_done):
+    def _judge_by_events(self, phase, start, done, end, next_done):
         idle_s = max(0.0, end - max(start, done))
-        if not isinstance(next_done, float):
-            return (IDLE, idle_s) if next_done == DRAINED else (UNKNOWN, end - start)
-        if next_done <= max(done, end) + ISSUED_S:
+        if next_done is None:
+            return UNKNOWN, end - start
+        if next_done <= max(done, end) + ISSUED_S and not self._issues(phase):
             return IDLE, idle_s
         if next_done - end < NEAR_S:
             return NEAR, idle_s
         return HOST, 0.0
+
+
+def _carried(edges):
+    """Where nobody asked, what was known before still holds unless the phase between issues work."""
+    told, known, phase_before = [], None, None
+    for start, phase, mark in edges:
+        if mark is None and phase_before not in _ISSUING:
+            mark = known
+        told.append((start, phase, mark))
+        known, phase_before = mark, phase
+    return told
 
 
 def with_loss(edges):
@@ -101,15 +114,3 @@ def place(events):
     if high < low:
         return low, 0.0
     return low, high - low
-
-
-def with_wait(edges, waits):
-    """Marks of waits: a host that was blocked waited for all that was given to the GPU before."""
-    told = []
-    for start, phase, mark in edges:
-        if mark is None and phase == SYNC:
-            end = waits.get(start)
-            if end is not None:
-                mark = end if end - start > BLOCKED_S else start
-        told.append((start, phase, mark))
-    return told

@@ -84,6 +84,7 @@ class Recorder:
         "thinning",
         "within",
         "at_tick",
+        "at_lead",
         "on_start",
         "started",
     )
@@ -130,6 +131,7 @@ class Recorder:
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
         self.at_tick = None
+        self.at_lead = None
         self.started = False
 
     # -- whose time it is ------------------------------------------------------------------------------
@@ -319,6 +321,8 @@ class Recorder:
             rows.append((index, end, None if self.phase == THIN else totals))
         else:  # nobody takes them away: the disk hangs, or the pulse is dead
             self.ticks_dropped += 1
+        if self.at_lead is not None:
+            self.at_lead()
 
     def _ticks_now(self, index):
         """Another optimizer steps more often by now, or the one that ticked is done."""

@@ -1,13 +1,14 @@
-"""The training thread's phases as exact edges, while a deep window is open.
+"""The training thread's phases as exact edges, for a short while: a deep window, or an iteration or two of
+which the GPU's lead is taken.
 
-Outside the window this costs nothing: for its length the recorder is made an instance of a subclass with the
-same slots, whose `phase` notes every change. So whatever code sets the phase is heard, inlined or not.
+Else this costs nothing: for that while the recorder is made an instance of a subclass with the same slots,
+whose `phase` notes every change. So whatever code sets the phase is heard, inlined or not.
 """
 
 from time import perf_counter
 
+from .lead_account import with_loss
 from .recorder import Recorder
-from .wire import BACKWARD, FORWARD, INFER, LOSS, OTHER
 
 EDGES_MAX = 400_000
 _PHASE = Recorder.__dict__["phase"]
@@ -27,16 +28,21 @@ class Tape:
 
     def start(self):
         global _running
+        if _running is not None:
+            _running.stop()
         _running = self
-        self.edges.append((perf_counter(), self.recorder.phase))
+        self.changed(self.recorder.phase)
         self.recorder.__class__ = _Taped
 
     def stop(self):
         global _running
-        if _running is self:
+        if self.running():
+            self.changed(self.recorder.phase)
             _running = None
             self.recorder.__class__ = Recorder
-            self.edges.append((perf_counter(), self.recorder.phase))
+
+    def running(self):
+        return _running is self
 
     def changed(self, phase):
         now = perf_counter()
@@ -44,6 +50,11 @@ class Tape:
             self.edges.append((now, phase))
         if now > self.deadline:
             self.at_edge()
+
+    def told(self, start, end, phase):
+        """What ran between turned out to have been `phase`."""
+        if len(self.told_later) < EDGES_MAX:
+            self.told_later.append((start, end, phase))
 
     def spans(self):
         """(start, end, phase), in order and without a hole."""
@@ -66,21 +77,15 @@ class _Taped(Recorder):
 
     def attribute(self, phase, start):
         length = Recorder.attribute(self, phase, start)
-        if _running is not None and len(_running.told_later) < EDGES_MAX:
+        if _running is not None:
             now = perf_counter()
-            _running.told_later.append((now - length, now, phase))
+            _running.told(now - length, now, phase)
         return length
 
 
 def _with_loss(spans):
-    """What lies between the model's call and `backward` is the loss; it is known only afterwards."""
-    told = list(spans)
-    for index in range(1, len(spans) - 1):
-        start, end, phase = spans[index]
-        if phase == OTHER and spans[index - 1][2] in (FORWARD, INFER):
-            if spans[index + 1][2] in (FORWARD, INFER, BACKWARD):
-                told[index] = (start, end, LOSS)
-    return told
+    told = with_loss([(start, phase, end) for start, end, phase in spans])
+    return [(start, end, phase) for start, phase, end in told]
 
 
 def _overlaid(spans, over):

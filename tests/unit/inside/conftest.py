@@ -45,6 +45,11 @@ class Driven:
         module = SimpleNamespace(training=training)
         hook._around(lambda _, seconds: self.clock.advance(seconds))(module, seconds)
 
+    def model_on(self, work: Callable[[], object]) -> None:
+        hook = hooks.modules.ModuleHook(self.agent)
+        hook.is_grad_enabled = lambda: True
+        hook._around(lambda _: work())(SimpleNamespace(training=True))
+
     def spend_on(
         self, phase: int, work: Callable[[], object], ends: Callable[..., object] | None = None
     ) -> None:

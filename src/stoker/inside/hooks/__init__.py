@@ -5,6 +5,7 @@ from .collector import GcHook
 from .compiling import CompileHook
 from .envs import GymHook, GymnasiumHook, Sb3Hook
 from .evaluation import LightningEvalHook, Sb3EvalHook
+from .lead import LeadHook
 from .loader import LoaderHook
 from .loader_worker import FetchHook
 from .modules import ModuleHook
@@ -26,6 +27,7 @@ HOOKS = (
     Sb3Hook,
     NamedHook,
     TransferHook,
+    LeadHook,
     SaveHook,
     GcHook,
     RecordFunctionHook,
