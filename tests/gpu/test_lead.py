@@ -27,8 +27,9 @@ SECONDS = "7"
 def lead_of(folder: Path, kind: str) -> Lead:
     path = f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     named = ["--env", "__main__:Env.step"] if "env" in kind else []
+    script = [sys.executable, str(SCRIPT), kind, SECONDS]
     done = subprocess.run(
-        [sys.executable, "-m", "stoker", "run", "--quiet", *named, "--", sys.executable, SCRIPT, kind, SECONDS],
+        [sys.executable, "-m", "stoker", "run", "--quiet", *named, "--", *script],
         capture_output=True, text=True, cwd=folder, timeout=120,
         env={**os.environ, "PYTHONPATH": path, "STOKER_HOME": str(folder)},
     )  # fmt: skip

@@ -83,6 +83,9 @@ class Recorder:
         "want_shape",
         "thinning",
         "within",
+        "left",
+        "log",
+        "replaying",
         "at_tick",
         "at_lead",
         "on_start",
@@ -130,6 +133,9 @@ class Recorder:
         self.want_shape = True
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
+        self.left = 0  # stretches to pass over
+        self.log = []  # their ends, to be told of together
+        self.replaying = False
         self.at_tick = None
         self.at_lead = None
         self.started = False
@@ -208,6 +214,7 @@ class Recorder:
 
     def snapshot(self):
         """All sums now; called by the training thread."""
+        self.replay()
         return self._snapshot(perf_counter())
 
     def _snapshot(self, now):
@@ -313,7 +320,7 @@ class Recorder:
         self.tick_end = end = self.since
         self.tick_counts = (ticks, self.samples, self.env_steps, self.counts[BACKWARD])
         self.tick_totals = totals = self.totals.copy()
-        if self.at_tick is not None and self.at_tick():
+        if self.at_tick is not None and not self.replaying and self.at_tick():
             return  # a tick of a deep window: it is not counted
         if self.usual is wire.STARTUP:
             self._first_tick()
@@ -321,8 +328,30 @@ class Recorder:
             rows.append((index, end, None if self.phase == THIN else totals))
         else:  # nobody takes them away: the disk hangs, or the pulse is dead
             self.ticks_dropped += 1
-        if self.at_lead is not None:
+        if self.at_lead is not None and not self.replaying:
             self.at_lead()
+
+    def replay(self):
+        """Tell of the ends of stretches that were passed over, in one go: one by one, between calls that empty
+        the caches, this took 10 microseconds each (CPU, 2026-11), a fifth of that in a row."""
+        if not self.log or self.replaying:
+            return
+        log, self.log, ticks = self.log, [], self.ticks
+        now = self.since, self.totals[THIN], self.within
+        self.replaying = True
+        try:
+            for ends, subject, self.since, self.totals[THIN], self.within in log:
+                ends(subject)
+        finally:
+            self.since, self.totals[THIN], self.within = now
+            self.replaying = False
+        if self.left <= 0 and self.phase == THIN and not self.within:
+            self.thinning.begin_stretch()
+        if self.ticks != ticks:
+            if self.at_tick is not None:
+                self.at_tick()
+            if self.at_lead is not None:
+                self.at_lead()
 
     def _ticks_now(self, index):
         """Another optimizer steps more often by now, or the one that ticked is done."""
@@ -360,6 +389,7 @@ class Recorder:
 
     def last_tick(self):
         """The sums when the last tick ended; now, if there was none."""
+        self.replay()
         if self.tick_end is None:
             return self.snapshot()
         return Snapshot(self.tick_end, self.tick_totals, *self.tick_counts)
@@ -401,6 +431,7 @@ class Recorder:
 
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
+        self.replay()
         if self.stage is self.usual and self.tick_end is not None:
             self.marks.append((wire.AFTER, self.last_tick()))
 

@@ -89,26 +89,34 @@ class Thinning:
     # -- the training thread ---------------------------------------------------------------------------
 
     def stretch_ends(self):
+        """Told of at once where it was looked at closely, else some time after (`Recorder.replay`)."""
         recorder = self.recorder
-        phase, totals = recorder.phase, recorder.totals
+        phase = recorder.phase
         if phase != THIN and phase != OTHER or recorder.within:
             return  # inside something larger: the stretch goes on
         length = frexp(recorder.since - self.start)[1]
         if phase == THIN:
             self._passed_over(length)
+            self.start, self.thin_at_start = recorder.since, recorder.totals[THIN]
         else:
             self._looked_at(length)
+            self.begin_stretch()
+
+    def begin_stretch(self):
+        """The next ones are passed over, or the next one is looked at closely."""
+        recorder = self.recorder
         if self.want_settle:
             self.settle()
         self.start = recorder.since
         if self.skip > 0 and not self.held and recorder.stage is not EVAL:
             recorder.phase = THIN
+            recorder.left = self.skip
             recorder.after_model = False
             recorder.pending_infer_s = 0.0
-            self.thin_at_start = totals[THIN]
+            self.thin_at_start = recorder.totals[THIN]
         else:
             recorder.phase = OTHER
-            self.at_start = totals.copy()
+            self.at_start = recorder.totals.copy()
 
     def _passed_over(self, length):
         pending = self.pending
@@ -132,8 +140,9 @@ class Thinning:
     def look_closely(self):
         """What begins now may be no training: it is looked at as a whole."""
         recorder = self.recorder
-        if not self.active:
+        if not self.active or recorder.replaying:
             return
+        recorder.replay()
         if recorder.phase == THIN:
             now = perf_counter()
             recorder.totals[THIN] += now - recorder.since

@@ -62,7 +62,7 @@ class Driven:
             self.clock.advance(seconds)
             inside()
 
-        self.spend_on(8, work, ends=lambda args: self.recorder.optimizer_stepped(args[0]))
+        self.spend_on(8, work, ends=self.recorder.optimizer_stepped)
 
     def tick(self, seconds: float = 0.002, phase: int = 7, optimizer: object = None) -> None:
         self.recorder.adopt()

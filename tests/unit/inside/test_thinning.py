@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -26,8 +27,9 @@ class Loop:
     def rollout(self, steps: int = 8) -> None:
         for _ in range(steps):
             self.driven.model(self._spent("infer", 0.0005), graph=False)
-            self.driven.spend(ENV, self._spent("env", 0.0002))
-            self.recorder.env_stepped(1)
+            length = self._spent("env", 0.0002)
+            work = partial(self.driven.clock.advance, length)
+            self.driven.spend_on(ENV, work, ends=lambda _: self.recorder.env_stepped(1))
 
     def act_without_env_calls(self, steps: int = 20) -> None:
         """An environment nobody has named: all of it one stretch, with the first update."""
@@ -115,14 +117,15 @@ def thinned(driven):
 
 def test_a_step_inside_a_step_is_one_tick(driven) -> None:
     recorder = thinned(driven)
-    before = recorder.ticks
+    before = recorder.snapshot().ticks
     driven.step(0.001, inside=lambda: driven.step(0.001))
-    assert recorder.ticks == before + 1
+    assert recorder.snapshot().ticks == before + 1
 
 
 def test_a_step_inside_backward_ends_no_stretch(driven) -> None:
     recorder = thinned(driven)
-    recorder.thinning.skip = 1  # the next end would be followed by a close look
+    recorder.replay()
+    recorder.thinning.skip = recorder.left = 1  # the next end would be followed by a close look
     driven.spend_on(BACKWARD, lambda: driven.step(0.001))
     assert recorder.phase == THIN
     driven.step(0.001)

@@ -98,12 +98,13 @@ class Hook:
                 setattr(owner, attribute, replacement)
 
     def wrap_phase(self, original, phase, joins=None, ends=None):
-        """`original` as a phase of the training thread; `ends(args)` is called after it, outside the phase.
+        """`original` as a phase of the training thread; after it, outside the phase, `ends` is called with its
+        first argument.
 
         This runs several times in a tick of a millisecond, between calls that empty the processor's caches:
         what `Recorder.enter` and `leave` do is written out here, since each call of Python code costs there
         three times what a tight loop shows. In a stretch that is passed over (`thinning`) it only makes sure
-        that a call inside the same call does not count.
+        that a call inside the same call does not count, and its end is noted for later.
         """
         hook, recorder, tracing = self, self.recorder, tracing_check()
         joins = joins or recorder.adopt
@@ -143,8 +144,15 @@ class Hook:
                         recorder.totals[recorder.phase] += now - recorder.since
                         recorder.since = now
                         recorder.phase = before
-                    if ends is not None:
-                        ends(args)
+                    if ends is None:
+                        pass
+                    elif before == THIN:
+                        recorder.log.append((ends, args and args[0], now, recorder.totals[THIN], outer))
+                        recorder.left -= not outer
+                        if recorder.left <= 0:
+                            recorder.replay()
+                    else:
+                        ends(args and args[0])
                 except Exception as error:
                     hook.fail(error, "call")
 

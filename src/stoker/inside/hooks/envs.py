@@ -31,9 +31,8 @@ class EnvHook(Hook):
         """Environments behind one step are looked up once, for wrappers lie one in another."""
         stepped, known, count = self.recorder.env_stepped, None, 1
 
-        def ends(args):
+        def ends(env):
             nonlocal known, count
-            env = args[0] if args else None
             if known != id(env):
                 known, count = id(env), _env_count(env)
             stepped(count)

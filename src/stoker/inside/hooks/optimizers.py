@@ -31,11 +31,11 @@ class OptimizerHook(Hook):
 
         self.patch(optimizer, "profile_hook_step", staticmethod(profile_hook_step))
 
-    def stepped(self, args):
+    def stepped(self, optimizer):
         """Not called for a step inside a step (`super().step()`, an optimizer around another): one tick."""
-        index = self.recorder.optimizer_stepped(args[0])
+        index = self.recorder.optimizer_stepped(optimizer)
         if index >= len(self.names):
-            self.names.append(type(args[0]).__name__)
+            self.names.append(type(optimizer).__name__)
             self.agent.note_rank()
 
 
