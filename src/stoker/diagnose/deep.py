@@ -100,6 +100,7 @@ class DeviceUse:
     real_work: RealWork
     top: tuple[tuple[str, int, float], ...]
     """The dearest kernels: name, count, seconds."""
+    ticks: int = 0
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -141,6 +142,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         collectives=_collectives(kernels, window),
         real_work=_real_work(trace, kernels, frac),
         top=_dearest(kernels),
+        ticks=ticks,
     )
 
 
