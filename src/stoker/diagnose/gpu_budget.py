@@ -2,9 +2,9 @@
 by cause, unknown. Pure arithmetic on what was recorded.
 
 How much of the time the GPU is busy the counters say; which phase left it idle the lead says (`gpu_causes`).
-What idle time is left goes to *launching*: the phases in which work was given piece by piece to a GPU that had
-none left, and no more than those phases are long. It is inferred. The rest is unknown. Without counters only
-what the lead measured is known.
+What idle time is left goes to *launching*: the phases in which work was given piece by piece to a GPU that
+had none left, and no more than those phases are long. It is inferred. The rest is unknown. Without counters
+only what the lead measured is known.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ def _busy(
     view: GpuView | None, deep: DeviceUse | None, usual_tick_s: float | None
 ) -> tuple[float | None, Source | None]:
     if view is not None and view.busy_pct is not None:
-        return _share(view.busy_pct), Source(view.busy_source or "nvml")
+        source = next((one for one in Source if one == view.busy_source), None)
+        return _share(view.busy_pct), source
     usual = usual_busy_frac(deep, usual_tick_s) if deep else None
     return (None, None) if usual is None else (_share(100 * usual), Source.DEEP)
 

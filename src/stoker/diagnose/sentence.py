@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.failure import culprit
+from stoker.diagnose.gpu_sentence import gpu_sentence
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
@@ -31,6 +32,9 @@ def sentence(summary: Summary) -> str:
     if not main.window.content.ticks:
         return "No optimizer step was seen: there is no training step to account for."
     text = _env_steps_only(main) if main.tick_is_env_call else _training(summary, main)
+    gpu = gpu_sentence(summary, main)
+    if gpu is not None:
+        text = gpu.text if gpu.complete else f"{gpu.text} {text}"
     return " ".join([text, *stage_findings(main)])
 
 
