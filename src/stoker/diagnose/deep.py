@@ -101,6 +101,8 @@ class DeviceUse:
     top: tuple[tuple[str, int, float], ...]
     """The dearest kernels: name, count, seconds."""
     ticks: int = 0
+    host_s: dict[str, float] = field(default_factory=dict)
+    """Of the training thread in each phase."""
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -143,6 +145,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         real_work=_real_work(trace, kernels, frac),
         top=_dearest(kernels),
         ticks=ticks,
+        host_s=by_phase([window], trace.host),
     )
 
 

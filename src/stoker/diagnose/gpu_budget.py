@@ -202,7 +202,7 @@ def _phases(
     """A phase of which the account has nothing is not known to be harmless."""
     rows = []
     for phase, host_pct in phase_pct.items():
-        told = causes is not None and (phase in idle or phase in launching or causes.source is Source.DEEP)
+        told = phase in idle or phase in launching
         if host_pct <= 0 and not idle.get(phase):
             continue
         rows.append(

@@ -77,14 +77,15 @@ def by_gaps(
         factor = 100.0 / (deep.ticks * usual_tick_s)
     else:
         factor = idle_pct / deep.gaps.total_s if deep.gaps.total_s > 0 else 0.0
-    spent = {phase: s * factor for phase, s in deep.gaps.by_phase_s.items() if phase in phase_pct}
+    seen = {**dict.fromkeys(deep.host_s, 0.0), **deep.gaps.by_phase_s}
+    spent = {phase: s * factor for phase, s in seen.items() if phase in phase_pct}
     return Causes(
         source=Source.DEEP,
         known=Known.INFERRED,
         idle_pct={phase: pct for phase, pct in spent.items() if phase not in COMPUTE},
         near_pct={phase: pct for phase, pct in spent.items() if phase in COMPUTE},
         doubt_pct={},
-        rest="the second of the deep window does not explain it",
+        rest="not seen in the deep window",
     )
 
 

@@ -10,6 +10,7 @@ from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
 
 NOTABLE_PCT = 10.0
+MOST_PCT = 50.0
 LITTLE_WORK_FRAC = 0.5
 """NVIDIA calls less than half of the multiprocessors at work "likely ineffective" (DCGM's guide)."""
 
@@ -48,7 +49,7 @@ def gpu_sentence(summary: Summary, main: Trainer) -> GpuSentence | None:
     if budget.idle_pct is None:
         return _without_counters(summary, main, budget)
     if budget.idle_pct < NOTABLE_PCT:
-        return GpuSentence(f"{_busy(use)}{_little_work(budget)}", True)
+        return GpuSentence(_busy(use), True)
     cause, complete = _cause(summary, main, budget, budget.idle_pct)
     return GpuSentence(
         f"The GPU is idle {budget.idle_pct:.0f} % of the time{cause}{_little_work(budget)}", complete
@@ -59,17 +60,22 @@ def _busy(use: GpuUse) -> str:
     busy = f"GPU busy {use.budget.busy_pct:.0f} %"
     if not use.alone:
         return f"{busy}, by {use.own_processes} processes of this run together: they take turns on it."
+    if _works_little(use.budget):
+        real = f"{use.budget.real_work_pct:.0f} %"
+        return f"{busy}, but real work only {real}: its kernels are too small to fill it. The host keeps up."
     return f"{busy}: nothing to gain from the host side."
+
+
+def _works_little(budget: GpuBudget) -> bool:
+    busy, real = budget.busy_pct, budget.real_work_pct
+    return busy is not None and real is not None and real < LITTLE_WORK_FRAC * busy
 
 
 def _little_work(budget: GpuBudget) -> str:
     """Only where busy is much of the time: else the idle time is the thing."""
-    busy, real = budget.busy_pct, budget.real_work_pct
-    if busy is None or real is None or busy < 50 or real >= LITTLE_WORK_FRAC * busy:
+    if not _works_little(budget) or (budget.busy_pct or 0.0) < MOST_PCT:
         return ""
-    return (
-        f" But of the {busy:.0f} % in which it is busy only {real:.0f} % is real work: its kernels are small."
-    )
+    return f" While it is busy it does little: real work is {budget.real_work_pct:.0f} %."
 
 
 def _lost(budget: GpuBudget) -> list[Part]:
@@ -97,7 +103,7 @@ def _next(summary: Summary, main: Trainer, others: list[Part]) -> str:
     if second is None:
         return ""
     if second.kind is Kind.LAUNCHING:
-        return f" Another {second.pct:.0f} %: {_LAUNCHING}."
+        return f" Another {second.pct:.0f} % is launching: it waits for one small kernel after another."
     return f" Another {second.pct:.0f} % while it {_doing(summary, main, second.phase)}."
 
 

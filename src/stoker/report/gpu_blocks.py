@@ -14,6 +14,8 @@ from stoker.report.page import Block, Facts, Segment, Stack, Table, Tone
 CAUSES_SHOWN = 4
 SMALL_PCT = 0.5
 """Causes below it are shown together; phases of the host below it not at all."""
+SHOWN_PCT = 0.05
+"""Less would be shown as 0.0 %."""
 THROTTLED_FRAC = 0.01
 
 SOURCES = {
@@ -69,8 +71,8 @@ def other_gpus(summary: Summary) -> list[Block]:
 
 
 def _heading(main: Trainer, use: GpuUse) -> str:
-    what = f"What the GPU does ({use.name or 'GPU'}, 100 % = {duration(main.window.seconds)} of training)"
-    return what if use.alone else f"{what}, all processes on it together"
+    who = "" if use.alone else ", all processes together"
+    return f"What the GPU does{who} ({use.name or 'GPU'}, {duration(main.window.seconds)} of training)"
 
 
 def _segments(summary: Summary, main: Trainer, use: GpuUse) -> list[Segment]:
@@ -81,9 +83,9 @@ def _segments(summary: Summary, main: Trainer, use: GpuUse) -> list[Segment]:
     drawn = [
         Segment(_label(part), part.pct, _note(summary, main, use, part), _TONES[part.kind])
         for part in use.budget.parts
-        if part.kind is not Kind.IDLE or part in large
+        if part in large or (part.kind is not Kind.IDLE and part.pct >= SHOWN_PCT)
     ]
-    if small_pct > 0:
+    if small_pct >= SHOWN_PCT:
         after = sum(part.kind in (Kind.REAL, Kind.LITTLE, Kind.BUSY) for part in use.budget.parts) + len(
             large
         )
@@ -114,7 +116,7 @@ def _note(summary: Summary, main: Trainer, use: GpuUse, part: Part) -> str:
         case Kind.UNKNOWN_IDLE:
             return use.budget.unknown_reason
         case Kind.UNKNOWN:
-            return "no counters"
+            return "the GPU's counters were not read"
 
 
 def _line(summary: Summary, main: Trainer, phase: str) -> str:
@@ -125,7 +127,12 @@ def _line(summary: Summary, main: Trainer, phase: str) -> str:
 
 def _cause_table(budget: GpuBudget) -> Table:
     rows = tuple(
-        (cause.phase, _pct(cause.host_pct), _pct(cause.caused_pct), _how(cause))
+        (
+            cause.phase,
+            _pct(cause.host_pct),
+            _pct(cause.caused_pct),
+            _how(cause, scaled=bool(budget.contradiction)),
+        )
         for cause in budget.phases
         if cause.host_pct >= SMALL_PCT or (cause.caused_pct or 0.0) >= SMALL_PCT
     )
@@ -137,15 +144,17 @@ def _cause_table(budget: GpuBudget) -> Table:
     )
 
 
-def _how(cause: PhaseCause) -> str:
+def _how(cause: PhaseCause, *, scaled: bool) -> str:
     if cause.source is None or cause.idle_pct is None:
         return "not known"
     if cause.hidden:
         return "hidden: the GPU works meanwhile"
-    by = "deep window, scaled" if cause.source is Source.DEEP else f"measured ({SOURCES[cause.source]})"
-    if cause.launching_pct >= 0.05:
+    by = "deep window" if cause.source is Source.DEEP else f"measured ({SOURCES[cause.source]})"
+    if scaled and cause.idle_pct >= SHOWN_PCT:
+        by += ", scaled down"
+    if cause.launching_pct >= SHOWN_PCT:
         launching = "launching, inferred"
-        by = launching if cause.idle_pct < 0.05 else f"{cause.idle_pct:.1f} {by}, rest {launching}"
+        by = launching if cause.idle_pct < SHOWN_PCT else f"{cause.idle_pct:.1f} {by}, rest {launching}"
     if cause.doubt_pct >= SMALL_PCT:
         by += f"; up to {cause.doubt_pct:.1f} % more"
     return by
@@ -200,7 +209,7 @@ def _card(view: GpuView) -> list[str]:
     parts = []
     if view.sm_clock_median_mhz is not None:
         of = f" of {view.sm_clock_max_mhz:,}" if view.sm_clock_max_mhz else ""
-        parts.append(f"SM clock {view.sm_clock_median_mhz:,.0f}{of} MHz")
+        parts.append(f"clock {view.sm_clock_median_mhz:,.0f}{of} MHz")
     if view.throttled_frac is not None:
         parts.append(_throttling(view))
     if view.power_w is not None:

@@ -10,6 +10,7 @@ from stoker.report.figures import duration
 
 COVERED_FRAC = 0.8
 MISSING_SHOWN = 3
+UNEXPLAINED_PCT = 3.0
 
 
 def gpu_notes(main: Trainer) -> list[str]:
@@ -58,9 +59,11 @@ def _causes(use: GpuUse) -> str:
         return f"which phase leaves the GPU idle was not measured: {budget.unknown_reason}"
     if budget.idle_source is Source.DEEP:
         return (
-            "the causes of idle time come from the second of the deep window, scaled to the idle time of the "
-            "whole: no iteration was looked at otherwise"
+            "the causes of idle time come from the second of the deep window, set against the idle time of "
+            "the whole: no iteration was looked at otherwise"
         )
+    if (budget.unknown_idle_pct or 0.0) >= UNEXPLAINED_PCT:
+        return f"idle for unknown cause, {budget.unknown_idle_pct:.0f} %: {budget.unknown_reason}"
     return ""
 
 
@@ -78,16 +81,17 @@ def _real_work(use: GpuUse, view: GpuView) -> str:
     if view.sm_active_pct is not None or view.busy_pct is None:
         return ""
     why = view.gpm_reason or next((m.reason for m in view.missing if m.name == "sm_active_pct"), "not told")
-    card = view.name or "this card"
+    card, rest = view.name or "GPU", "occupancy, tensor, DRAM and PCIe are not measured"
+    busy = "busy is NVML's, right within a few points"
     if use.budget.real_work_source is Source.DEEP:
         return (
-            f"real work is an estimate, and at most that: {card}: {why}; it comes from the blocks of the "
-            "kernels in the second of a deep window"
+            f"{card}: {why}. So real work is an estimate from the second of a deep window, at most that; "
+            f"{rest}; {busy}"
         )
-    help = f" ({use.deep.real_work.reason})" if use.deep and use.deep.real_work.reason else ""
+    tried = f" (tried: {use.deep.real_work.reason})" if use.deep and use.deep.real_work.reason else ""
     return (
-        f"real work is not measured, only busy: {card}: {why}. SM active, occupancy, tensor and DRAM stay "
-        f"unknown; a deep window (--deep) estimates the first{help}"
+        f"{card}: {why}. So real work is not measured and the bar has only busy and idle; {rest}; {busy}. "
+        f"A deep window estimates real work: --deep{tried}"
     )
 
 
