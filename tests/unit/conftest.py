@@ -211,27 +211,24 @@ def _use(index: int = 0, uuid: str | None = UUID, **more: Any) -> DeviceUse:
     return DeviceUse(TRAIN_S, index, uuid, "a GPU", 141 * GIB, **{**held, **more})
 
 
-def _readings(busy_pct: float, pid: int = 4312, source: str = "gpm", **more: Any) -> tuple[GpuReading, ...]:
+def _readings(
+    busy_pct: float | None, pid: int = 4312, source: str = "gpm", **more: Any
+) -> tuple[GpuReading, ...]:
     """One a second."""
+    usual: dict[str, Any] = {
+        "busy_pct": busy_pct,
+        "busy_s": 1.0,
+        "busy_source": source,
+        "memory_used_bytes": 6 * GIB,
+        "sm_clock_mhz": 1755,
+        "throttled_by": (),
+        "temperature_c": 41,
+        "processes": 1,
+        "own_pids": (pid,),
+        "foreign_pids": (),
+    }
     return tuple(
-        GpuReading(
-            TRAIN_S + second,
-            0,
-            busy_pct=busy_pct,
-            busy_s=1.0,
-            busy_source=source,
-            **{
-                "memory_used_bytes": 6 * GIB,
-                "sm_clock_mhz": 1755,
-                "throttled_by": (),
-                "energy_mj_total": 210_000 * second,
-                "temperature_c": 41,
-                "processes": 1,
-                "own_pids": (pid,),
-                "foreign_pids": (),
-                **more,
-            },
-        )
+        GpuReading(TRAIN_S + second, 0, energy_mj_total=210_000 * second, **{**usual, **more})
         for second in range(SECONDS + 2)
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part
+from stoker.diagnose.gpu_causes import by_lead
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
@@ -45,7 +46,7 @@ def gpu_sentence(summary: Summary, main: Trainer) -> GpuSentence | None:
         return None
     budget = use.budget
     if use.shared:
-        return GpuSentence(f"{_taking_turns(use)} {_own_idle(summary, main, budget)}".strip(), True)
+        return GpuSentence(f"{_taking_turns(use)} {_own_idle(summary, main, use)}".strip(), True)
     if budget.idle_pct is None:
         return _without_counters(summary, main, budget)
     if budget.idle_pct < NOTABLE_PCT:
@@ -121,17 +122,19 @@ def _taking_turns(use: GpuUse) -> str:
     others = len(use.view.sharing.pids) if use.view else 0
     who = f"{others} other processes compute" if others > 1 else "another process computes"
     busy = use.budget.busy_pct
-    reads = "The GPU" if busy is None else f"The GPU reads {busy:.0f} % busy, but"
-    return f"{reads} {who} on it: they take turns, and how much of that is this training's cannot be told."
+    reads = "" if busy is None else f"The GPU reads {busy:.0f} % busy, but "
+    text = f"{reads}{who} on {'the GPU' if busy is None else 'it'}: they take turns, and how much of "
+    return f"{text[0].upper()}{text[1:]}that is this training's cannot be told."
 
 
-def _own_idle(summary: Summary, main: Trainer, budget: GpuBudget) -> str:
-    told = budget.told_idle_pct
-    top = max(budget.phases, key=lambda cause: cause.idle_pct or 0.0, default=None)
-    if told is None or told < NOTABLE_PCT or top is None:
+def _own_idle(summary: Summary, main: Trainer, use: GpuUse) -> str:
+    """As measured, whatever the counters of the shared card say."""
+    told = by_lead(main.phase_pct, use.lead).idle_pct if use.lead else {}
+    total_pct = sum(told.values())
+    if total_pct < NOTABLE_PCT:
         return ""
-    doing = _doing(summary, main, top.phase)
-    return f"This training gives it nothing to do for {told:.0f} % of the time, mostly while it {doing}."
+    doing = _doing(summary, main, max(told, key=lambda phase: told[phase]))
+    return f"This training gives it nothing to do for {total_pct:.0f} % of the time, mostly while it {doing}."
 
 
 def _without_counters(summary: Summary, main: Trainer, budget: GpuBudget) -> GpuSentence:

@@ -145,6 +145,24 @@ def test_a_shared_card_is_never_called_healthy(make: Make, cards: Any) -> None:
     assert "by 2 processes of this run together" in sentence(together)
 
 
+def test_a_card_that_others_fill_still_names_this_trainings_own_wait(make: Make, cards: Any) -> None:
+    rows = cards.readings(100.0, processes=3, foreign_pids=(98, 99))
+    said = sentence(cards.run(make, DATA, cards.record(rows), cards.lead({"data": (1.0, 0.8, 0.0, 0.0)})))
+    assert "but 2 other processes compute on it" in said
+    assert "nothing to do for 36 % of the time, mostly while it waits for data" in said
+    unread = cards.record(cards.readings(None, processes=2, foreign_pids=(99,)))
+    said = sentence(cards.run(make, DATA, unread, None))
+    assert said.startswith("Another process computes on the GPU: they take turns")
+
+
+def test_a_rollout_without_an_optimizer_says_so_first(make: Make, cards: Any) -> None:
+    gpu = cards.record(cards.readings(12.0))
+    record = make.rollouts({"env": 0.8, "infer": 0.2}, torch="2.11", devices=(cards.use(),))
+    said = sentence(replace(make.run(record), gpu=gpu))
+    assert said.startswith("No optimizer step was seen. ")
+    assert "The GPU is idle 88 % of the time" in said
+
+
 def test_without_counters_the_lead_alone_speaks(make: Make, cards: Any) -> None:
     header = GpuHeader("stoker.gpu/1", "id", 0.2, 0.0, 0.0, "cpu", reason="NVML does not answer (no library)")
     run = cards.run(make, ENV, GpuRecord(header), cards.lead(ENV_LEAD), sampled=make.looks(LINES))
