@@ -34,7 +34,7 @@ def test_the_figures_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_every_part_of_the_bar_is_explained() -> None:
-    table = PAGE.split("## How to read the page")[1].split("The table below it")[0]
+    table = PAGE.split("Each second is in one place:")[1].split("The table below it")[0]
     named = {kind.value for kind in Kind} - {Kind.IDLE.value, Kind.LAUNCHING.value} | {"idle: launching"}
     assert named <= set(re.findall(r"`([^`]+)`", table))
 

@@ -86,10 +86,10 @@ def _lost(budget: GpuBudget) -> list[Part]:
 
 def _cause(summary: Summary, main: Trainer, budget: GpuBudget, idle_pct: float) -> tuple[str, bool]:
     """What follows "The GPU is idle 52 % of the time", and whether that explains it."""
-    top, *others = _lost(budget)
-    if top.kind is Kind.UNKNOWN_IDLE:
-        text = f"; most of it is not explained: {budget.unknown_reason}."
-        return text + _next(summary, main, others), False
+    told = [part for part in _lost(budget) if part.kind is not Kind.UNKNOWN_IDLE]
+    if not told or (budget.unknown_idle_pct or 0.0) > 0.5 * idle_pct:
+        return f"; most of it is not explained: {budget.unknown_reason}.{_next(summary, main, told)}", False
+    top, *others = told
     share = ", most of it" if top.pct > 0.5 * idle_pct else f", {top.pct:.0f} %"
     if top.kind is Kind.LAUNCHING:
         text = f": {_LAUNCHING}." if share == ", most of it" else f"{share} because {_LAUNCHING}."
@@ -99,13 +99,12 @@ def _cause(summary: Summary, main: Trainer, budget: GpuBudget, idle_pct: float) 
 
 
 def _next(summary: Summary, main: Trainer, others: list[Part]) -> str:
-    told = [part for part in others if part.kind is not Kind.UNKNOWN_IDLE and part.pct >= NOTABLE_PCT]
-    second = told[0] if told else None
-    if second is None:
+    if not others or others[0].pct < NOTABLE_PCT:
         return ""
+    second = others[0]
     if second.kind is Kind.LAUNCHING:
         return f" Another {second.pct:.0f} % is launching: it waits for one small kernel after another."
-    return f" Another {second.pct:.0f} % while it {_doing(summary, main, second.phase)}."
+    return f" Another {second.pct:.0f} % while the thread {_doing(summary, main, second.phase)}."
 
 
 def _doing(summary: Summary, main: Trainer, phase: str) -> str:

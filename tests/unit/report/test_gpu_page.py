@@ -155,6 +155,19 @@ def test_a_card_that_others_fill_still_names_this_trainings_own_wait(make: Make,
     assert said.startswith("Another process computes on the GPU: they take turns")
 
 
+def test_unknown_is_named_first_only_where_it_is_most_of_it(make: Make, cards: Any) -> None:
+    gpu = cards.record(cards.readings(30.0))
+    some = cards.lead({"data": (0.45, 0.2, 0.0, 0.25), "other": (0.02, 0.02, 0.0, 0.0)})
+    assert "not explained: the GPU ran out of work somewhere in data" in sentence(
+        cards.run(make, DATA, gpu, some)
+    )
+    most = cards.lead({"data": (0.45, 0.2, 0.0, 0.25), "forward": (0.2, 0.15, 0.0, 0.0)})
+    gpu = cards.record(cards.readings(45.0))
+    said = sentence(cards.run(make, DATA, gpu, most))
+    assert said.startswith("The GPU is idle 55 % of the time, 20 % while the training thread waits for data.")
+    assert "Another 13 % while the thread calls the model" in said
+
+
 def test_a_rollout_without_an_optimizer_says_so_first(make: Make, cards: Any) -> None:
     gpu = cards.record(cards.readings(12.0))
     record = make.rollouts({"env": 0.8, "infer": 0.2}, torch="2.11", devices=(cards.use(),))
