@@ -71,12 +71,11 @@ def gpus_used(
     tick_s = window.seconds / window.content.ticks if window.content.ticks else None
     found: list[GpuUse] = []
     for index in indices:
-        device = _device(run, named.get(index))
+        device = _device(run, record, named.get(index))
         found.append(_use(run, record, window, phase_pct, index, device, traced.get(index), tick_s))
     if not found:
-        held = {reading.gpu for reading in run.gpu.readings if record.pid in (reading.own_pids or ())}
-        devices = [device for device in run.gpu.devices if device.gpu in held]
-        found = [_use(run, record, window, phase_pct, None, device, None, tick_s) for device in devices]
+        held = _held(run, record)
+        found = [_use(run, record, window, phase_pct, None, device, None, tick_s) for device in held]
     if not found:
         return GpusUsed((), _no_gpu(run))
     return GpusUsed(tuple(sorted(found, key=_weight, reverse=True)))
@@ -113,16 +112,23 @@ def _use(
     )
 
 
-def _device(run: Run, use: DeviceUse | None) -> GpuDevice | None:
-    if use is None:
-        return None
-    return next((device for device in run.gpu.devices if same_gpu(device.uuid, use.uuid)), None)
+def _device(run: Run, record: ProcessRecord, use: DeviceUse | None) -> GpuDevice | None:
+    """By the UUID it named; a process that named none is on the one GPU where NVML lists it."""
+    if use is not None and use.uuid is not None:
+        return next((device for device in run.gpu.devices if same_gpu(device.uuid, use.uuid)), None)
+    held = _held(run, record)
+    return held[0] if len(held) == 1 else None
+
+
+def _held(run: Run, record: ProcessRecord) -> list[GpuDevice]:
+    numbers = {reading.gpu for reading in run.gpu.readings if record.pid in (reading.own_pids or ())}
+    return [device for device in run.gpu.devices if device.gpu in numbers]
 
 
 def _no_counters(run: Run) -> str:
     if not run.gpu.devices:
         return gpus_view(run, 0.0, 0.0).known_from
-    return "NVML lists no GPU of the UUID that the training named"
+    return "which of NVML's GPUs it is cannot be told"
 
 
 def _no_gpu(run: Run) -> str:

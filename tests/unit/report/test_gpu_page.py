@@ -218,6 +218,19 @@ def test_a_gpu_torch_that_used_no_gpu_has_no_block(make: Make, cards: Any) -> No
     assert "no process of the run named a GPU" in shown
 
 
+@pytest.mark.parametrize("uses", [(), (None,)], ids=["nothing named", "no UUID"])
+def test_a_gpu_that_was_not_named_is_found_by_process_id(make: Make, cards: Any, uses: Any) -> None:
+    named = tuple(cards.use(uuid=uuid) for uuid in uses)
+    second = replace(cards.H200, gpu=1, uuid="GPU-second")
+    rows = cards.readings(60.0) + tuple(replace(row, gpu=1) for row in cards.readings(5.0, pid=7))
+    run = cards.run(make, ENV, cards.record(rows, cards.H200, second), None, devices=named)
+    (trainer,) = json.loads(run_json.render(summarise(run)))["trainers"]
+    assert (trainer["gpu"]["uuid"], trainer["gpu"]["busy_pct"]) == (cards.UUID, 60.0)
+    elsewhere = cards.record(cards.readings(60.0, pid=8), cards.H200)
+    (trainer,) = json.loads(run_json.render(summarise(replace(run, gpu=elsewhere))))["trainers"]
+    assert (trainer["gpu"] is None) == (not uses)
+
+
 def test_every_rank_and_gpu_has_a_row(make: Make, cards: Any) -> None:
     second = replace(cards.H200, gpu=1, uuid="GPU-second")
     rows = cards.readings(60.0) + tuple(replace(row, gpu=1, busy_pct=30.0) for row in cards.readings(60.0))
