@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from stoker.model.gpu import GpuCost, GpuDevice, GpuHeader, GpuReading, GpuRecord
 from stoker.model.host import HostHeader, HostReading, HostRecord
+from stoker.model.lead import Lead, PhaseLead
 from stoker.model.record import (
     PHASES,
+    DeviceUse,
     Loader,
     Mark,
     Place,
@@ -178,3 +181,79 @@ class Synthetic:
 @pytest.fixture
 def make() -> type[Synthetic]:
     return Synthetic
+
+
+GIB = 2**30
+UUID = "GPU-1b2c3d4e-0000-0000-0000-000000000000"
+NO_GPM = "this card has no GPM (it came with Hopper)"
+TRAIN_S, SECONDS = 1003.0, 60
+CUDA_TORCH = "2.11.0+cu128"
+
+H200 = GpuDevice(0, UUID, "NVIDIA H200", 141 * GIB, 700.0, 1980, gpm=True)
+RTX_4090 = GpuDevice(0, UUID, "NVIDIA GeForce RTX 4090", 24 * GIB, 450.0, 3105, gpm=False, gpm_reason=NO_GPM)
+GPM_FIGURES = {"sm_active_pct": 9.4, "sm_occupancy_pct": 6.2, "tensor_pct": 2.1, "dram_pct": 3.0}
+
+
+def _lead(phases: Mapping[str, Sequence[float]], by: str = "events", **more: Any) -> Lead:
+    """`{"env": (10.0, 10.0, 0.0, 0.0)}`: seconds of the host, idle, near and unknown."""
+    rows = {name: PhaseLead(*seconds) for name, seconds in phases.items()}
+    return replace(Lead(by, 0, 0, 1, 200, 200, 4.0, 0.01, 0.00002, rows), **more)
+
+
+def _use(index: int = 0, uuid: str | None = UUID, **more: Any) -> DeviceUse:
+    held = {
+        "allocated_max_bytes": 3 * GIB,
+        "reserved_bytes": 4 * GIB,
+        "reserved_max_bytes": 4 * GIB,
+        "retries": 0,
+        "ooms": 0,
+    }
+    return DeviceUse(TRAIN_S, index, uuid, "a GPU", 141 * GIB, **{**held, **more})
+
+
+def _readings(
+    busy_pct: float | None, pid: int = 4312, source: str = "gpm", **more: Any
+) -> tuple[GpuReading, ...]:
+    """One a second."""
+    usual: dict[str, Any] = {
+        "busy_pct": busy_pct,
+        "busy_s": 1.0,
+        "busy_source": source,
+        "memory_used_bytes": 6 * GIB,
+        "sm_clock_mhz": 1755,
+        "throttled_by": (),
+        "temperature_c": 41,
+        "processes": 1,
+        "own_pids": (pid,),
+        "foreign_pids": (),
+    }
+    return tuple(
+        GpuReading(TRAIN_S + second, 0, energy_mj_total=210_000 * second, **{**usual, **more})
+        for second in range(SECONDS + 2)
+    )
+
+
+def _record(
+    rows: Sequence[GpuReading], *devices: GpuDevice, comparable: bool = True, **more: Any
+) -> GpuRecord:
+    header = GpuHeader("stoker.gpu/1", "id", 0.2, 0.0, 0.0, "fake", pids_comparable=comparable)
+    costs = (GpuCost(1005.0, 10, 0.004, 0.005, 0.02), GpuCost(1065.0, 310, 0.124, 0.16, 0.2))
+    return replace(GpuRecord(header, devices or (H200,), tuple(rows), costs=costs), **more)
+
+
+def _gpu_run(make: Any, shares: Mapping[str, float], gpu: GpuRecord, found: Lead | None, **more: Any) -> Any:
+    """`more` goes to the record of the training."""
+    settings = {"torch": CUDA_TORCH, "devices": (_use(),), "lead": found, **more}
+    return replace(make.run(make.training(shares, **settings)), gpu=gpu)
+
+
+class Cards:
+    """Runs on GPUs: `cards.run(make, shares, cards.record(cards.readings(40.0)), cards.lead(...))`."""
+
+    UUID, H200, RTX_4090, NO_GPM, GPM_FIGURES = UUID, H200, RTX_4090, NO_GPM, GPM_FIGURES
+    lead, use, readings, record, run = map(staticmethod, (_lead, _use, _readings, _record, _gpu_run))
+
+
+@pytest.fixture
+def cards() -> type[Cards]:
+    return Cards

@@ -3,10 +3,14 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+from stoker.diagnose.gpu_budget import Kind
+from stoker.diagnose.summary import summarise
 from stoker.model.gpu import SCHEMA, GpuCost, GpuDevice, GpuHeader, GpuReading, RowKind
 from stoker.outside.gpu import watching
 from stoker.outside.gpu.nvml import NO_GPM
+from stoker.report.gpu_data import gpu_data
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
 
@@ -27,3 +31,19 @@ def test_the_figures_on_the_page_are_those_of_the_code() -> None:
     assert f"Each {watching.STRETCH_AT_BYTES // 2**20} MiB" in PAGE
     assert watching.FIRST_COST_AFTER == 10
     assert f"`{NO_GPM}=1`" in PAGE
+
+
+def test_every_part_of_the_bar_is_explained() -> None:
+    table = PAGE.split("Each second is in one place:")[1].split("The table below it")[0]
+    named = {kind.value for kind in Kind} - {Kind.IDLE.value, Kind.LAUNCHING.value} | {"idle: launching"}
+    assert named <= set(re.findall(r"`([^`]+)`", table))
+
+
+def test_every_key_of_a_gpu_in_the_json_is_explained(make: Any, cards: Any) -> None:
+    run = cards.run(make, {"env": 1.0}, cards.record(cards.readings(30.0)), None)
+    use = summarise(run).trainers[0].gpus.main
+    assert use is not None
+    text = (Path(__file__).parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
+    table = text.split("`gpu`, of each trainer")[1].split("`steadiness`: `verdict`")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == set(gpu_data(use))

@@ -100,6 +100,9 @@ class DeviceUse:
     real_work: RealWork
     top: tuple[tuple[str, int, float], ...]
     """The dearest kernels: name, count, seconds."""
+    ticks: int = 0
+    host_s: dict[str, float] = field(default_factory=dict)
+    """Of the training thread in each phase."""
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -141,6 +144,8 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         collectives=_collectives(kernels, window),
         real_work=_real_work(trace, kernels, frac),
         top=_dearest(kernels),
+        ticks=ticks,
+        host_s=by_phase([window], trace.host),
     )
 
 

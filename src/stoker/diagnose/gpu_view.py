@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ COPYING_MIN_PCT = 8.0
 TIME_SLICING = (
     "another process computes on this GPU: the two take turns, and their turns together read as busy"
 )
+Part = tuple[float, float]
+"""A stretch of the run's clock, from and to."""
+
 HIDDEN = "the driver names no process on this GPU (a container): whether it is shared cannot be told"
 
 
@@ -82,6 +86,8 @@ class GpuView:
     missing: tuple[GpuMissing, ...]
     unverified: bool
     """A MIG slice, or a GPU that is cut into them."""
+    gpm_reason: str | None = None
+    """Why the card has no counters for real work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,7 @@ def gpus_view(run: Run, start_s: float, end_s: float, uuids: Collection[str] | N
         known_from = "processes of the run are on them"
     if not devices:
         return GpusView((), _not_identified(record, wanted))
-    views = tuple(_device_view(run, device, start_s, end_s) for device in devices)
+    views = tuple(device_view(run, device, [(start_s, end_s)]) for device in devices)
     return GpusView(views, known_from)
 
 
@@ -170,18 +176,22 @@ def _copying_pct(busy_pct: float | None, rows: Sequence[GpuReading]) -> float:
     return more_pct if more_pct > COPYING_MIN_PCT else 0.0
 
 
-def _device_view(run: Run, device: GpuDevice, start_s: float, end_s: float) -> GpuView:
+def device_view(run: Run, device: GpuDevice, parts: Sequence[Part]) -> GpuView:
+    """Over the parts of a window together."""
     record = run.gpu
     of_device = [row for row in record.readings if row.gpu == device.gpu]
-    covering = [(row, weight) for row in of_device if (weight := _overlap_s(row, start_s, end_s)) > 0]
-    rows = [row for row in of_device if start_s <= row.t <= end_s]
+    parts = sorted(parts)
+    ends = [end for _, end in parts]
+    covering = [(row, weight) for row in of_device if (weight := _overlap_s(row, parts, ends)) > 0]
+    rows = [row for row in of_device if _within(row.t, parts, ends)]
+    end_s = ends[-1] if ends else 0.0
     throttled = [row.throttled_by for row in rows if row.throttled_by is not None]
     sources = sorted({row.busy_source for row, _ in covering if row.busy_source})
     busy_pct = _mean(covering, "busy_pct")
     copying_pct = _copying_pct(busy_pct, rows) if "gpm" in sources else 0.0
     reasons = Counter(reason for names in throttled for reason in names)
     uses = [
-        [use for use in process.devices if _same(use.uuid, device.uuid) and use.t_s <= end_s]
+        [use for use in process.devices if same_gpu(use.uuid, device.uuid) and use.t_s <= end_s]
         for process in run.processes
     ]
     return GpuView(
@@ -213,18 +223,28 @@ def _device_view(run: Run, device: GpuDevice, start_s: float, end_s: float) -> G
         temperature_max_c=_peak(rows, "temperature_c"),
         sharing=_sharing(rows, own_processes=sum(map(bool, uses))),
         missing=tuple(one for one in record.missing if one.gpu in (device.gpu, None)),
-        unverified=device.mig or any(_same(other.parent_uuid, device.uuid) for other in record.devices),
+        unverified=device.mig or any(same_gpu(other.parent_uuid, device.uuid) for other in record.devices),
+        gpm_reason=device.gpm_reason,
     )
 
 
-def _same(one: str | None, other: str | None) -> bool:
+def same_gpu(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and bare_uuid(one) == bare_uuid(other)
 
 
-def _overlap_s(row: GpuReading, start_s: float, end_s: float) -> float:
+def _overlap_s(row: GpuReading, parts: Sequence[Part], ends: Sequence[float]) -> float:
     """How much of the window the reading's interval covers."""
-    length_s = row.busy_s or 0.0
-    return min(row.t, end_s) - max(row.t - length_s, start_s)
+    begun_s = row.t - (row.busy_s or 0.0)
+    shared_s, index = 0.0, bisect_left(ends, begun_s)
+    while index < len(parts) and parts[index][0] < row.t:
+        shared_s += min(row.t, ends[index]) - max(begun_s, parts[index][0])
+        index += 1
+    return shared_s
+
+
+def _within(t_s: float, parts: Sequence[Part], ends: Sequence[float]) -> bool:
+    index = bisect_left(ends, t_s)
+    return index < len(parts) and parts[index][0] <= t_s
 
 
 def _mean(covering: Sequence[tuple[GpuReading, float]], name: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.failure import culprit
+from stoker.diagnose.gpu_sentence import gpu_sentence
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
@@ -30,8 +31,14 @@ def sentence(summary: Summary) -> str:
         return _nothing_inside(summary)
     if not main.window.content.ticks:
         return "No optimizer step was seen: there is no training step to account for."
-    text = _env_steps_only(main) if main.tick_is_env_call else _training(summary, main)
-    return " ".join([text, *stage_findings(main)])
+    gpu = gpu_sentence(summary, main)
+    if main.tick_is_env_call:
+        texts = [_env_steps_only(main), *([gpu.text] if gpu else [])]
+    elif gpu is not None and gpu.complete:
+        texts = [gpu.text]
+    else:
+        texts = [*([gpu.text] if gpu else []), _training(summary, main)]
+    return " ".join([*texts, *stage_findings(main)])
 
 
 def stage_findings(main: Trainer) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.chosen import Chosen
 from stoker.diagnose.env_ticks import ticks_are_env_calls, with_env_ticks
+from stoker.diagnose.gpu_use import GpusUsed, gpus_used
 from stoker.diagnose.iteration import Iteration, find_iteration
 from stoker.diagnose.loading import LoaderView, loader_views
 from stoker.diagnose.places import LineShare, line_shares, pct
@@ -14,6 +15,7 @@ from stoker.diagnose.recurring import known_periods
 from stoker.diagnose.window import Window, stage_seconds, training_window
 from stoker.model.record import COMPUTE, PHASES, ProcessRecord
 from stoker.model.run import Run
+from stoker.store.deep_files import read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Trainer:
     iteration: Iteration | None
     lines: list[LineShare]
     loaders: list[LoaderView]
+    gpus: GpusUsed = field(default_factory=GpusUsed)
 
     @property
     def stage_pct(self) -> dict[str, float]:
@@ -85,8 +88,13 @@ class Summary:
 
 
 def summarise(run: Run) -> Summary:
-    trainers = [trainer(record) for record in run.trainers]
+    trainers = [_with_gpus(run, trainer(record)) for record in run.trainers]
     return Summary(run, trainers, _length(run, trainers[0]) if trainers else None)
+
+
+def _with_gpus(run: Run, one: Trainer) -> Trainer:
+    trace = read_trace(run.folder, one.record.deep) if one.record.deep else None
+    return replace(one, gpus=gpus_used(run, one.record, one.window, one.phase_pct, trace))
 
 
 def trainer(record: ProcessRecord) -> Trainer:

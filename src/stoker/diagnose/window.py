@@ -41,6 +41,8 @@ class Window:
     warmup_s: float
     remark: str
     steadiness: Steadiness | None = None
+    parts: tuple[tuple[float, float], ...] = ()
+    """When it was: evaluations and deep windows lie between."""
 
     @property
     def seconds(self) -> float:
@@ -87,9 +89,9 @@ def training_window(record: ProcessRecord, periods: Sequence[float] = ()) -> Win
     content = _total(steady)
     if content.t_s < whole.t_s / 3 or content.ticks < 2:
         remark = f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s"
-        return Window(whole, 0.0, remark, found)
+        return Window(whole, 0.0, remark, found, _times(train))
     warmup_s = whole.t_s - content.t_s
-    return Window(content, warmup_s, _remark(found, warmup_s, whole.t_s), found)
+    return Window(content, warmup_s, _remark(found, warmup_s, whole.t_s), found, _times(steady))
 
 
 def _judged(
@@ -146,7 +148,12 @@ def _remark(found: Steadiness | None, warmup_s: float, whole_s: float) -> str:
 
 
 def _without_ticks(cut: list[Span]) -> Window:
-    return Window(_total(cut), 0.0, "no optimizer step was seen: this is everything since the start")
+    remark = "no optimizer step was seen: this is everything since the start"
+    return Window(_total(cut), 0.0, remark, None, _times(cut))
+
+
+def _times(parts: Sequence[Span]) -> tuple[tuple[float, float], ...]:
+    return tuple((part.start.t_s, part.end.t_s) for part in parts)
 
 
 def warmup_end_s(ticks: Sequence[Tick]) -> float:

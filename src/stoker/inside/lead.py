@@ -23,7 +23,9 @@ from .tape import Tape
 from .wire import OTHER, SYNC, THIN
 
 SHARE_MAX = 0.003
-FIRST_TICKS = 30
+LOOK_EVERY = 5
+"""Ticks after which one sees again whether a sample may begin."""
+FIRST_S = 0.5
 SAMPLE_S = 0.1
 TICKS_MAX = 64
 EDGES_MAX = 150
@@ -42,13 +44,14 @@ class LeadClock:
         self.accounts = {}
         self.streams = set()
         self.tape = self.waiting = None
-        self.next_tick = FIRST_TICKS
+        self.next_tick = LOOK_EVERY
         self.since = None
         self.left = 0
         self.samples = 0
         self.cost_s = 0.0
         self.pool = []
         self.error = None
+        self.native = None
         self.random = random.Random(0)  # the script's random numbers are the script's
 
     # -- the training thread, at each tick -------------------------------------------------------------
@@ -66,14 +69,16 @@ class LeadClock:
             self._start()
 
     def _start(self):
-        recorder, before = self.recorder, self.since
-        self.since = now = (perf_counter(), recorder.ticks, recorder.counts[SYNC])
-        self.next_tick = recorder.ticks + FIRST_TICKS
-        if before is None or not self.cuda.is_initialized() or recorder.stage is not wire.TRAIN:
+        recorder = self.recorder
+        self.next_tick = recorder.ticks + LOOK_EVERY
+        now = (perf_counter(), recorder.ticks, recorder.counts[SYNC])
+        if self.since is None:
+            self.since = now
+        seconds, ticks, syncs = (late - early for late, early in zip(now, self.since))
+        if seconds < FIRST_S and not self.samples or ticks < 2 or recorder.stage is not wire.TRAIN:
             return
-        if recorder.phase not in (OTHER, THIN) or recorder.within or self.captures():
+        if recorder.phase not in (OTHER, THIN) or recorder.within or not self._usable():
             return
-        seconds, ticks, syncs = (late - early for late, early in zip(now, before))
         self.left = max(2, min(TICKS_MAX, round(SAMPLE_S * ticks / seconds)))
         stream = self.cuda.current_stream()
         self.streams.add((stream.device_index, stream.cuda_stream))
@@ -81,6 +86,9 @@ class LeadClock:
         kind = Asked if syncs >= SYNCED * ticks else Recorded
         self.tape = kind(recorder, stream, self)
         self.tape.start()
+
+    def _usable(self):
+        return self.cuda.is_initialized() and not self.captures()
 
     def captures(self):
         return self.capturing() or self.cuda.is_current_stream_capturing()
@@ -102,8 +110,7 @@ class LeadClock:
             return
         self.waiting = None
         if edges is not None:
-            key = (tape.by, tape.stream.device_index, tape.stream.cuda_stream)
-            self.accounts.setdefault(key, Sampled()).take(edges, tape)
+            self._sampled(tape).take(edges, tape)
         self.pool += tape.events
         self._plan(tape.cost_s + perf_counter() - began)
 
@@ -111,10 +118,28 @@ class LeadClock:
         recorder, self.cost_s = self.recorder, self.cost_s + cost_s
         self.samples += 1
         elapsed, ticks = perf_counter() - self.since[0], recorder.ticks - self.since[1]
+        if self.samples == 1:  # the first of everything takes ten times as long, and comes once
+            cost_s /= 10
         wanted_s = max(GAP_MIN_S, cost_s / SHARE_MAX) * (1 if self.samples < MANY else 4)
         gap_s = wanted_s * self.random.uniform(0.5, 1.5)
         self.next_tick = recorder.ticks + max(3, round(gap_s * ticks / max(elapsed, 1e-6)))
         self.since = (perf_counter(), recorder.ticks, recorder.counts[SYNC])
+
+    def _sampled(self, tape):
+        key = (tape.by, tape.stream.device_index, tape.stream.cuda_stream)
+        return self.accounts.setdefault(key, Sampled())
+
+    def account(self, tape):
+        return self._sampled(tape).account
+
+    def allocations(self, device):
+        """None where that cannot be had on the host alone."""
+        if self.native is None:
+            backend = getattr(self.cuda, "get_allocator_backend", None)
+            self.native = backend is not None and backend() == "native"
+        if not self.native:
+            return None
+        return self.cuda.memory_stats_as_nested_dict(device)["allocation"]["all"]["allocated"]
 
     def event(self):
         return self.pool.pop() if self.pool else self.cuda.Event(enable_timing=True)
@@ -130,9 +155,10 @@ class LeadClock:
 
     def row(self):
         """Of the stream most was seen of; cumulative."""
-        if not self.accounts:
+        accounts = [item for item in list(self.accounts.items()) if item[1].samples]
+        if not accounts:
             return None
-        (by, device, stream), best = max(list(self.accounts.items()), key=lambda item: item[1].wall_s)
+        (by, device, stream), best = max(accounts, key=lambda item: item[1].wall_s)
         return {
             "by": by,
             "device": device,
@@ -160,7 +186,7 @@ class Sampled:
         self.wall_s = self.doubt_s = 0.0
 
     def take(self, edges, tape):
-        self.account.add(edges, tape.drained)
+        self.account.add(edges, tape.drained, tape.allocations)
         self.samples += 1
         self.ticks += tape.ticks
         self.wall_s += edges[-1][0] - edges[0][0]
@@ -178,6 +204,8 @@ class _LeadTape(Tape):
         self.clock = clock
         self.events = []
         self.drained = []
+        self.allocations = []
+        self.began_with = None
         self.ticks = clock.left
         self.cost_s = self.doubt_s = 0.0
         self.full = self.spoiled = False
@@ -194,6 +222,7 @@ class _LeadTape(Tape):
         if not self.full:
             self.edges.append((start, phase, self._at_wait(start, end) if phase == SYNC else None))
             self.drained.append(None)
+            self.allocations.append(None)
             self._edge(end, self.recorder.phase, waited=phase == SYNC)
 
     def _edge(self, now, phase, waited=False):
@@ -202,17 +231,27 @@ class _LeadTape(Tape):
         if self.full:
             return
         try:
-            if self.clock.captures():
+            if self.clock.capturing():
                 self.full = self.spoiled = True
                 return
             drained = waited or self.stream.query()
             self.edges.append((now, phase, self._mark(drained)))
             self.drained.append(drained)
+            self.allocations.append(self._allocations(phase))
         except Exception as error:
             self.full = self.spoiled = True
             self.clock.error = error
         self.full = self.full or len(self.edges) >= EDGES_MAX
         self.cost_s += perf_counter() - began
+
+    def _allocations(self, phase):
+        """How often torch has given out memory of this GPU so far: a phase in which it did issues work. Asked
+        only around phases of which that is not known yet, for it takes some 20 microseconds."""
+        before, self.began_with = self.began_with, phase
+        account = self.clock.account(self)
+        if account.known(phase) and (before is None or account.known(before)):
+            return None
+        return self.clock.allocations(self.stream.device_index)
 
     def marked(self):
         """The edges with their marks, or None while some are not known yet."""

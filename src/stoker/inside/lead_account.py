@@ -21,6 +21,7 @@ ISSUED_S = 0.00003
 BLOCKED_S = 0.00006
 """Reading a number from a GPU that has nothing to do takes 15 to 40 microseconds; longer was waiting."""
 SEEN_MIN = 3
+ENOUGH = 20
 _ISSUING = (INFER, FORWARD, LOSS, BACKWARD, OPTIM)
 
 HOST, IDLE, NEAR, UNKNOWN = range(4)
@@ -31,12 +32,12 @@ class Account:
 
     def __init__(self, phases):
         self.rows = [[0.0, 0.0, 0.0, 0.0] for _ in range(phases)]
-        self.drained_before = [0] * phases
+        self.seen = [0] * phases
         self.issued = [0] * phases
 
-    def add(self, edges, drained):
+    def add(self, edges, drained, allocations):
         edges = _carried(with_loss(edges))
-        self._learn(edges, drained)
+        self._learn(edges, drained, allocations)
         for (start, phase, mark), (end, _, next_mark) in zip(edges, edges[1:]):
             row = self.rows[phase]
             row[HOST] += end - start
@@ -44,12 +45,21 @@ class Account:
             if kind != HOST:
                 row[kind] += seconds
 
-    def _learn(self, edges, drained):
-        """One stretch may hide what it issued: it was done already. Many do not."""
-        for (_, phase, _), before, after in zip(edges, drained, drained[1:]):
-            if before and after is not None:
-                self.drained_before[phase] += 1
-                self.issued[phase] += not after
+    def _learn(self, edges, drained, allocations):
+        """The GPU may be done already with what was issued; memory that was given out for it still tells."""
+        for index, (_, phase, _) in enumerate(edges[:-1]):
+            before, after = drained[index : index + 2]
+            given, later = allocations[index : index + 2]
+            told = before and after is not None
+            if told or given is not None and later is not None:
+                self.seen[phase] += 1
+                self.issued[phase] += bool(
+                    told and not after or given is not None and later not in (None, given)
+                )
+
+    def known(self, phase):
+        """Whether it issues work need not be asked any more."""
+        return phase in _ISSUING or phase == SYNC or self.seen[phase] >= ENOUGH
 
     def _judge(self, phase, start, mark, end, next_mark):
         length = end - start
@@ -66,7 +76,7 @@ class Account:
         return IDLE, length
 
     def _issues(self, phase):
-        return phase in _ISSUING or self.issued[phase] * SEEN_MIN > self.drained_before[phase]
+        return phase in _ISSUING or self.issued[phase] * SEEN_MIN > self.seen[phase]
 
     def _judge_by_events(self, phase, start, done, end, next_done):
         idle_s = max(0.0, end - max(start, done))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.report.escape import markdown as escape
 from stoker.report.escape import printable
-from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
+from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Stack, Table
 
 
 def render(page: Page) -> str:
@@ -21,6 +21,9 @@ def _draw(block: Block) -> str:
             return head + _grid(("", ""), rows, frozenset())
         case Bars(heading, rows):
             shares = tuple((row.label, f"{row.pct:.1f} %", row.note) for row in rows)
+            return f"## {escape(heading)}\n\n" + _grid(("", "share", ""), shares, frozenset({1}))
+        case Stack(heading, parts):
+            shares = tuple((part.label, f"{part.pct:.1f} %", part.note) for part in parts)
             return f"## {escape(heading)}\n\n" + _grid(("", "share", ""), shares, frozenset({1}))
         case Table(heading, columns, rows, right):
             head = f"## {escape(heading)}\n\n" if heading else ""

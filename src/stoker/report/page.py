@@ -7,6 +7,7 @@ nothing else. Strings in a page may come from command lines, paths and logs: the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,32 @@ class Bars:
     rows: tuple[Bar, ...]
 
 
+class Tone(StrEnum):
+    """What a part of a whole is, for its colour."""
+
+    GOOD = "good"
+    FAIR = "fair"
+    LOST = "lost"
+    INFERRED = "inferred"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    label: str
+    pct: float
+    note: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One bar whose parts add up to 100 %, with a line for each below it."""
+
+    heading: str
+    parts: tuple[Segment, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     heading: str
@@ -65,7 +92,7 @@ class NextCommand:
     why: str = ""
 
 
-Block = Sentence | Facts | Bars | Table | Notes | NextCommand
+Block = Sentence | Facts | Bars | Stack | Table | Notes | NextCommand
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from stoker.diagnose.host import host_view
 from stoker.diagnose.sentence import sentence, stage_findings
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.deep import DeepNote
+from stoker.report.gpu_data import gpu_data, gpu_watcher
 from stoker.report.run_notes import notes
 
 SCHEMA = "stoker.why/1"
@@ -30,6 +31,7 @@ def render(summary: Summary) -> str:
             for p in summary.run.processes
         ],
         "host": asdict(view) if view else None,
+        "gpu_watcher": gpu_watcher(summary.run),
         "notes": notes(summary),
     }
     return json.dumps(content, indent=1, ensure_ascii=True)
@@ -71,6 +73,9 @@ def _trainer(trainer: Trainer) -> dict[str, object]:
         "ranges": {name: {"count": n, "seconds": s} for name, (n, s) in record.ranges.items()},
         "hook_failures": [asdict(hook) for hook in record.hook_failures],
         "deep": _deep(record.deep),
+        "gpu": gpu_data(trainer.gpus.main) if trainer.gpus.main else None,
+        "other_gpus": [gpu_data(use) for use in trainer.gpus.uses[1:]],
+        "no_gpu": trainer.gpus.reason or None,
         "raised": asdict(record.raised) if record.raised else None,
         "pulse_cpu_s": record.seconds[-1].pulse_s if record.seconds else None,
     }

@@ -11,6 +11,7 @@ from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.record import HookFailure, ProcessRecord
 from stoker.model.run import Run, short_id
 from stoker.report.figures import counted, duration
+from stoker.report.gpu_notes import gpu_notes
 from stoker.report.page import NextCommand
 
 FEW_SAMPLES = 40
@@ -103,11 +104,7 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
     deep = main.record.deep
     if deep is not None and deep.mode == "asked" and deep.state == "not taken":
         found.append(f"no deep window was taken: {deep.why}")
-    if "+cpu" in (main.record.torch or ""):
-        found.append("this torch has no GPU: the device is the CPU, the model's own time counts as work")
-    else:
-        found.append("GPU counters are not read in this version: times are of the training thread")
-    return found
+    return found + gpu_notes(main)
 
 
 def _longest_gap_s(main: Trainer) -> float:

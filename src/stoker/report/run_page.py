@@ -15,6 +15,7 @@ from stoker.model.record import COMPUTE, PHASES, Place
 from stoker.model.run import RunFailure, RunInfo
 from stoker.report.chosen_block import chosen_block
 from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
+from stoker.report.gpu_blocks import gpu_blocks, other_gpus
 from stoker.report.page import Bar, Bars, Block, Facts, Notes, Page, Sentence, Table
 from stoker.report.run_notes import next_command, notes
 
@@ -47,6 +48,7 @@ def build(summary: Summary) -> Page:
     if summary.main is not None:
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)
+    blocks += other_gpus(summary)
     blocks += _host_block(summary)
     blocks.append(Notes("Not measured, or to be taken with care", tuple(notes(summary))))
     blocks.append(next_command(summary))
@@ -94,6 +96,7 @@ def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
         f"Where the training thread's time goes ({rank}{content.ticks:,} {ticks} in {duration(content.t_s)})"
     )
     blocks += chosen_block(summary.chosen)
+    blocks += gpu_blocks(summary, main)
     blocks.append(Bars(heading, tuple(_bars(main))))
     blocks += _line_block(summary, main)
     blocks += _loader_block(summary, main)

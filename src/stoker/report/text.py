@@ -10,7 +10,8 @@ from rich.text import Text
 
 from stoker.report.columns import fit, pad, wrap
 from stoker.report.escape import printable, shorten_middle
-from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Table
+from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Stack, Table
+from stoker.report.stacked import stack
 
 WIDTH = 80
 _BAR_WIDTH = 24
@@ -51,6 +52,8 @@ def _draw(block: Block) -> list[Text]:
             return _heading(heading) + _facts(rows)
         case Bars():
             return _bars(block)
+        case Stack():
+            return _heading(block.heading) + stack(block.parts, WIDTH)
         case Table():
             return _table(block)
         case Notes(heading, notes):

@@ -12,7 +12,20 @@ from stoker.report import live, markdown, text
 from stoker.report.columns import fit, pad, wrap
 from stoker.report.escape import printable
 from stoker.report.figures import counted, duration, rate, signal_name, size
-from stoker.report.page import Bar, Bars, Facts, NextCommand, Notes, Page, Sentence, Table
+from stoker.report.page import (
+    Bar,
+    Bars,
+    Facts,
+    NextCommand,
+    Notes,
+    Page,
+    Segment,
+    Sentence,
+    Stack,
+    Table,
+    Tone,
+)
+from stoker.report.stacked import shared_cells
 
 ODD = ["x" * 300, "訓練" * 60, "a b " * 80, "\x1b[31m\n\t[red]", "", "é\u0301" * 50]
 
@@ -25,6 +38,7 @@ def page(word: str) -> Page:
             Sentence(word),
             Facts((("label", word), ("", word))),
             Bars("heading", (Bar("data", 50.0, word, waiting=True), Bar("x", 130.0), Bar("y", -3.0))),
+            Stack(word, (Segment(word, 60.0, word, Tone.GOOD), Segment("b", 40.0, "", Tone.LOST))),
             Table(word[:60], ("a", "b", "c"), ((word, "1", word),), frozenset({1})),
             Notes("", (word, word)),
             NextCommand("stoker why", word),
@@ -47,6 +61,38 @@ def test_colour_only_on_a_terminal() -> None:
 
 def test_bars_share_one_scale() -> None:
     assert [len(text.bar(pct)) for pct in (0, 50, 100, 250, -1)] == [0, 12, 24, 24, 0]
+
+
+def parts(*shares: float) -> list[Segment]:
+    return [Segment("x", share, "", Tone.LOST) for share in shares]
+
+
+@pytest.mark.parametrize(
+    ("shares", "cells"),
+    [
+        ((100.0,), [20]),
+        ((50.0, 50.0), [10, 10]),
+        ((33.4, 33.3, 33.3), [7, 7, 6]),
+        ((98.0, 1.9, 0.1), [19, 1, 0]),
+        ((96.0, 2.0, 2.0), [18, 1, 1]),
+        ((0.0, 0.0), [0, 0]),
+        ((-5.0, 10.0), [0, 20]),
+    ],
+)
+def test_the_cells_of_a_stack_are_shared_out(shares: tuple[float, ...], cells: list[int]) -> None:
+    found = shared_cells(parts(*shares), 20)
+    assert sum(found) in (0, 20)
+    assert found == cells
+
+
+def test_each_part_of_a_stack_can_be_told_without_colour() -> None:
+    tones = [Tone.GOOD, Tone.FAIR, Tone.LOST, Tone.LOST, Tone.INFERRED, Tone.UNKNOWN]
+    block = Stack("h", tuple(Segment(tone.value, 100 / 6, "", tone) for tone in tones))
+    _, bar, *legend = text.plain(Page("t", "s", (block,))).splitlines()[2:]
+    assert len(bar) == 78
+    signs = [line.split()[0] for line in legend]
+    assert signs == ["█", "▓", "a", "b", "░", "·"]
+    assert all(sign in bar for sign in signs)
 
 
 @pytest.mark.parametrize("word", ODD)

@@ -98,7 +98,7 @@ class Hook:
                 setattr(owner, attribute, replacement)
 
     def wrap_phase(self, original, phase, joins=None, ends=None):
-        """`original` as a phase of the training thread; after it, outside the phase, `ends` is called with its
+        """`original` as a phase of the training thread; after it, outside the phase, `ends` is told its
         first argument.
 
         This runs several times in a tick of a millisecond, between calls that empty the processor's caches:
