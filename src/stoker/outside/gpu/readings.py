@@ -61,6 +61,8 @@ OF_GPM: dict[str, tuple[str, Callable[[float], float]]] = {
 }
 """What only GPM tells. (NVML would tell PCIe traffic by waiting 20 ms for each direction: not asked.)"""
 
+NO_METRIC = Refused("GPM: there is no such metric")
+
 OTHER_NAMESPACE = (
     "NVML's process IDs are those of another PID namespace (a container): whose they are cannot be told"
 )
@@ -127,7 +129,7 @@ class Reader:
             return {}
         found: dict[str, object] = {}
         for name, (metric, convert) in OF_GPM.items():
-            value = self._take(name, gpm.metrics.get(metric, Refused(f"GPM: no {metric}")))
+            value = self._take(name, gpm.metrics.get(metric, NO_METRIC))
             if value is not None:
                 found[name] = convert(value)
         return found
