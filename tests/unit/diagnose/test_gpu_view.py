@@ -86,6 +86,14 @@ def test_work_before_the_window_is_no_copy_in_it(make: Any) -> None:
     assert (view.copying_pct, view.busy_pct) == (0.0, 0.0)
 
 
+def test_kernels_and_copies_are_compared_over_the_same_time(make: Any) -> None:
+    """A driver that hands out no utilisation for a while, and then tells that of kernels."""
+    rows = looks([0.0] * 4) + looks([60.0] * 5, start_s=104.0, nvml_util_pct=60.0)
+    (view,) = gpus_view(run_of(make, record(rows), use()), 100.0, 109.0).devices
+    assert view.copying_pct == 0.0
+    assert view.busy_pct == pytest.approx(60 * 5 / 9)
+
+
 def test_copies_cannot_be_told_in_a_moment_or_without_gpm(make: Any) -> None:
     run = run_of(make, record(looks([10.0] * 6, nvml_util_pct=70.0)), use())
     (view,) = gpus_view(run, 100.0, 103.0).devices

@@ -112,6 +112,26 @@ def test_a_recording_gives_back_what_was_answered(tmp_path: Path) -> None:
     assert [look.answers for look in looks] == [answers, Answers()]
 
 
+def test_a_replay_keeps_for_the_next_dear_look_what_was_not_asked_for(tmp_path: Path) -> None:
+    gpm = GpmInterval(0.2, {"graphics": 5.0})
+    answered = [
+        Answers(gpm, samples=UtilSamples(None, ((1, 0.0),)), memory_used_bytes=1),
+        Answers(gpm, samples=UtilSamples(1, ((2, 10.0),)), memory_used_bytes=2, power_mw=7),
+        Answers(gpm, samples=UtilSamples(2, ((3, 20.0), (4, 30.0))), memory_used_bytes=3),
+        Answers(gpm, samples=UtilSamples(4, ((5, 40.0),))),
+    ]
+    box = {"kind": "box", "devices": [encode(Facts("GPU-1", "x", 5, 6, 7, True))]}
+    looks = [look_row(Look(0, 1.0 + n, "", answers)) for n, answers in enumerate(answered)]
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (box, *looks)))
+    gpus = ReplayGpus(path)
+    given = [gpus.ask(0, dear=dear) for dear in (True, False, True, True)]
+    assert given[:2] == [answered[0], Answers(gpm)]
+    both = UtilSamples(1, ((2, 10.0), (3, 20.0), (4, 30.0)))
+    assert given[2] == Answers(gpm, samples=both, memory_used_bytes=3, power_mw=7)
+    assert given[3] == answered[3]
+
+
 def test_after_the_last_look_nothing_is_answered() -> None:
     gpus = ReplayGpus(RECORDINGS[0])
     for _ in gpus.looks:
