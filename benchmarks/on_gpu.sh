@@ -1,12 +1,12 @@
 #!/bin/sh
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
-# (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 1.5, injected 3 (and 3 without
+# (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 2, calls 1.5, injected 3 (and 3 without
 # GPM), record 0.5, watcher 5, cost 6, profilers 4.
-#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [injected] [no-gpm] [record] [watcher] [cost] [profilers]
+#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [no-gpm] [record] [watcher] [cost] [profilers]
 set -u
 out=$1
 shift
-[ $# -gt 0 ] || set -- tests pages busy injected no-gpm record watcher cost profilers
+[ $# -gt 0 ] || set -- tests pages busy calls injected no-gpm record watcher cost profilers
 export PYTHONPATH="$PWD/src:$PWD/carry" PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 STOKER_HOME="$out/.stoker"
 
 measured() { # NAME COMMAND…
@@ -37,6 +37,7 @@ for part in "$@"; do
     tests) python3 -m pytest -q -m gpu tests/gpu 2>&1 | tail -15 | tee "$out/gpu-test.txt" ;;
     pages) pages >"$out/pages.txt" 2>&1 && tail -c 9000 "$out/pages.txt" ;;
     busy) measured gpu_busy benchmarks/accuracy/gpu_busy.py ;;
+    calls) measured nvml_calls benchmarks/overhead/nvml_calls.py ;;
     injected) measured gpu_injected benchmarks/accuracy/gpu_injected.py ;;
     no-gpm) measured gpu_injected_no_gpm benchmarks/accuracy/gpu_injected.py --no-gpm ;;
     record) python3 benchmarks/record_gpu.py --out "$out/recording.jsonl" ;;

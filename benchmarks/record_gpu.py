@@ -2,8 +2,8 @@
 
     python benchmarks/record_gpu.py --out tests/recordings/gpu/h200.jsonl [--seconds 4] [--interval 0.2]
 
-GPM and the driver's own samples are asked side by side, so that one file tests both modes. The card's UUID
-and process IDs are replaced by made-up ones.
+A dear look tells the driver's samples beside GPM, so that one file tests both modes. The card's UUID and
+process IDs are replaced by made-up ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 
 from stoker.outside.gpu.nvml import NO_GPM, open_nvml
 from stoker.outside.gpu.recording import Look, box_row, look_row
-from stoker.outside.gpu.seam import Answers, Box, Facts, Gpus, Refused, Using
+from stoker.outside.gpu.seam import Answers, Box, Facts, Refused, Using
 
 FIRST_PID = 4312
 DEAR_EVERY = 5
@@ -122,18 +122,6 @@ class Running:
         self._thread.join()
 
 
-def both_modes() -> tuple[Gpus, Gpus]:
-    os.environ.pop(NO_GPM, None)
-    with_gpm = open_nvml(pynvml)
-    os.environ[NO_GPM] = "1"
-    return with_gpm, open_nvml(pynvml)
-
-
-def ask(with_gpm: Gpus, without: Gpus, device: int, *, dear: bool) -> Answers:
-    answers = with_gpm.ask(device, dear=dear)
-    return _nameless(replace(answers, samples=without.ask(device, dear=False).samples))
-
-
 def _nameless(answers: Answers) -> Answers:
     if answers.processes is None or isinstance(answers.processes, Refused):
         return answers
@@ -152,8 +140,9 @@ def _nameless_box(box: Box) -> Box:
 
 
 def record(seconds: float, interval_s: float) -> list[dict[str, object]]:
-    with_gpm, without = both_modes()
-    box = _nameless_box(with_gpm.describe())
+    os.environ.pop(NO_GPM, None)
+    gpus = open_nvml(pynvml)
+    box = _nameless_box(gpus.describe())
     note = (
         f"recorded {time.strftime('%Y-%m-%d')}, torch {torch.__version__}, "
         f"{interval_s} s between looks, benchmarks/record_gpu.py"
@@ -166,7 +155,7 @@ def record(seconds: float, interval_s: float) -> list[dict[str, object]]:
             while time.monotonic() < end:
                 time.sleep(interval_s)
                 for device in range(len(box.devices)):
-                    answers = ask(with_gpm, without, device, dear=number % DEAR_EVERY == 0)
+                    answers = _nameless(gpus.ask(device, dear=number % DEAR_EVERY == 0))
                     rows.append(look_row(Look(device, round(time.monotonic(), 4), load, answers)))
                 number += 1
     return rows

@@ -34,7 +34,7 @@ def card() -> dict[str, object]:
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "command": " ".join(["python", shown(sys.argv[0]), *(Path(word).name for word in sys.argv[1:])]),
+        "command": command(),
         "gpu": _text(pynvml.nvmlDeviceGetName(handle)),
         "driver": _text(pynvml.nvmlSystemGetDriverVersion()),
         "cuda": torch.version.cuda,
@@ -43,6 +43,10 @@ def card() -> dict[str, object]:
         **{name: installed(name) for name in ("torch", "nvidia-ml-py", "stoker")},
         "load_1m_at_start": os.getloadavg()[0],
     }
+
+
+def command() -> str:
+    return " ".join(["python", shown(sys.argv[0]), *(Path(word).name for word in sys.argv[1:])])
 
 
 def shown(script: str) -> str:

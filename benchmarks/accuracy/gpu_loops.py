@@ -1,21 +1,26 @@
-"""Six loops that keep a GPU busy in six ways, and Kineto's word on when it was; a process for each of them.
+"""Six loops that keep a GPU busy in six ways, and Kineto's word on when it was; all in one process.
 
-    python benchmarks/accuracy/gpu_loops.py --loop bursts --windows 3 --out FILE
+    python benchmarks/accuracy/gpu_loops.py [--loop bursts] [--windows 5] --out FILE
 
-A window is about a second under `torch.profiler` (CUDA activities alone), begun and ended with an empty
-queue. Its busy stretches are the union of all kernels, copies and fills over all streams.
+A window is a second under `torch.profiler` (CUDA activities alone), begun and ended with an empty queue. Its
+busy stretches are the union of all kernels, copies and fills over all streams. Before, between and after the
+windows the same loop runs without the profiler; and once before the profiler was ever started, since what it
+attaches may stay attached.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-WINDOW_S, BETWEEN_S, WARM_UP_S = 1.3, 0.3, 1.0
+from card import card, need_a_gpu
+
+WINDOW_S, BETWEEN_S, FIRST_S, WARM_UP_S = 1.0, 0.5, 0.8, 0.2
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 Stretch = tuple[float, float]
 
@@ -127,33 +132,38 @@ LOOPS = {
 }
 
 
-def keep_going(torch: Any, step: Callable[[], None], seconds: float) -> Stretch:
+def keep_going(torch: Any, step: Callable[[], None], seconds: float) -> dict[str, Any]:
     """From an empty queue to an empty queue."""
+    iterations = 0
     torch.cuda.synchronize()
     begin = time.time()
-    while time.time() < begin + seconds:
+    while not iterations or time.time() < begin + seconds:
         step()
+        iterations += 1
     torch.cuda.synchronize()
-    return begin, time.time()
+    return {"begin_s": begin, "end_s": time.time(), "iterations": iterations}
 
 
-def profiled(torch: Any, step: Callable[[], None]) -> dict[str, Any]:
+def profiled(torch: Any, step: Callable[[], None], seconds: float = WINDOW_S) -> dict[str, Any]:
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
     profiler.start()
-    begin, end = keep_going(torch, step, WINDOW_S)
+    window = keep_going(torch, step, seconds)
     profiler.stop()
+    return {**window, **work_of(torch, profiler, window)}
+
+
+def work_of(torch: Any, profiler: Any, window: dict[str, Any]) -> dict[str, Any]:
+    cuda = torch.autograd.DeviceType.CUDA
     work = [
         (event.start_ns() / 1e9, (event.start_ns() + event.duration_ns()) / 1e9, event.name())
         for event in profiler.profiler.kineto_results.events()
-        if event.device_type() == torch.autograd.DeviceType.CUDA and is_work(event)
+        if event.device_type() == cuda and is_work(event)
     ]
     kernels = [(a, b) for a, b, name in work if not name.startswith(("Memcpy", "Memset"))]
     return {
-        "begin_s": begin,
-        "end_s": end,
         "activities": len(work),
-        "first_after_begin_ms": 1000 * (min(a for a, _, _ in work) - begin) if work else None,
-        "last_before_end_ms": 1000 * (end - max(b for _, b, _ in work)) if work else None,
+        "first_after_begin_ms": 1000 * (min(a for a, _, _ in work) - window["begin_s"]) if work else None,
+        "last_before_end_ms": 1000 * (window["end_s"] - max(b for _, b, _ in work)) if work else None,
         "busy": union((a, b) for a, b, _ in work),
         "kernels_busy": union(kernels),
     }
@@ -177,23 +187,38 @@ def union(stretches: Iterable[Stretch]) -> list[Stretch]:
     return merged
 
 
+def measured(torch: Any, step: Callable[[], None], windows: int) -> dict[str, Any]:
+    """`between` has one stretch more than there are windows: one before and one after each."""
+    between, found = [keep_going(torch, step, BETWEEN_S)], []
+    for _ in range(windows):
+        found.append(profiled(torch, step))
+        between.append(keep_going(torch, step, BETWEEN_S))
+    return {"between": between, "windows": found}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--loop", choices=LOOPS, required=True)
-    parser.add_argument("--windows", type=int, default=3)
+    parser.add_argument("--loop", choices=LOOPS, action="append", help="only this one")
+    parser.add_argument("--windows", type=int, default=5)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
+    need_a_gpu()
     import torch
 
-    step = LOOPS[args.loop](torch)
-    keep_going(torch, step, WARM_UP_S)
-    profiled(torch, step)  # the first one attaches CUPTI; not kept
-    windows = []
-    for _ in range(args.windows):
-        keep_going(torch, step, BETWEEN_S)
-        windows.append(profiled(torch, step))
-    args.out.write_text(json.dumps(windows))
+    begin = time.monotonic()
+    steps = {name: LOOPS[name](torch) for name in args.loop or LOOPS}
+    first = {}
+    for name, step in steps.items():
+        keep_going(torch, step, WARM_UP_S)
+        first[name] = keep_going(torch, step, FIRST_S)
+    profiled(torch, next(iter(steps.values())), 0.1)  # this one attaches CUPTI; not kept
+    loops = {}
+    for name, step in steps.items():
+        keep_going(torch, step, WARM_UP_S)
+        loops[name] = {"first": first[name], **measured(torch, step, args.windows)}
+    took_s = round(time.monotonic() - begin, 1)
+    args.out.write_text(json.dumps({"card": card(), "seconds": took_s, "loops": loops}))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

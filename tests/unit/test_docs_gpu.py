@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from stoker.diagnose import gpu_view
 from stoker.diagnose.gpu_budget import Kind
 from stoker.diagnose.summary import summarise
 from stoker.model.gpu import SCHEMA, GpuCost, GpuDevice, GpuHeader, GpuReading, RowKind
@@ -26,8 +27,11 @@ def test_every_field_and_kind_is_documented_and_no_other() -> None:
 
 
 def test_the_figures_on_the_page_are_those_of_the_code() -> None:
-    assert watching.INTERVAL_S == 1 / 5
-    assert "five times a\nsecond" in PAGE
+    assert (watching.INTERVAL_S, watching.DEAR_S) == (1 / 5, 1.0)
+    assert "GPM five times and all else once a second" in " ".join(PAGE.split())
+    assert f"more than {gpu_view.COPYING_MIN_PCT:g} points above" in PAGE
+    assert gpu_view.COPYING_MIN_S == 3.0
+    assert "three seconds at least" in " ".join(PAGE.split())
     assert f"Each {watching.STRETCH_AT_BYTES // 2**20} MiB" in PAGE
     assert watching.FIRST_COST_AFTER == 10
     assert f"`{NO_GPM}=1`" in PAGE

@@ -6,15 +6,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
-from stoker.model.gpu import GpuCost, GpuDevice, GpuMissing, GpuReading, GpuRecord, bare_uuid
+from stoker.model.gpu import BusySource, GpuCost, GpuDevice, GpuMissing, GpuReading, GpuRecord, bare_uuid
 from stoker.model.record import DeviceUse
 from stoker.model.run import Run
 
 FOREIGN_LOOKS_MIN = 2
 """A process of the run that just began may look foreign once."""
 COPYING_MIN_PCT = 8.0
+COPYING_MIN_S = 3.0
+"""The driver's samples end up to 0.2 s before the look that asks for them: in less time than this a change of
+load reads as copies."""
 TIME_SLICING = (
     "another process computes on this GPU: the two take turns, and their turns together read as busy"
 )
@@ -58,9 +62,10 @@ class GpuView:
     """Time of the window that the busy figures speak of."""
     busy_pct: float | None
     busy_source: str | None
-    """`gpm`, `nvml`, or `gpm+nvml`: it changed on the way, or NVML saw copies that GPM does not."""
-    copying_pct: float
-    """Part of busy: copies to and from the host that keep no kernel busy. 0 where they cannot be told."""
+    """`gpm`, `nvml`, or `gpm+nvml` where it changed on the way or NVML saw copies that GPM does not."""
+    copying_pct: float | None
+    """Part of busy: copies to and from the host beside which no kernel ran. None where they cannot be told
+    from kernels: without GPM, and in a window of a few seconds."""
     sm_active_pct: float | None
     sm_occupancy_pct: float | None
     tensor_pct: float | None
@@ -166,14 +171,28 @@ def _not_identified(record: GpuRecord, wanted: set[str]) -> str:
     return "no process of the run named a GPU, and NVML lists none of them on one"
 
 
-def _copying_pct(busy_pct: float | None, rows: Sequence[GpuReading]) -> float:
+def _copying_pct(rows: Sequence[GpuReading]) -> float | None:
     """GPM's busy knows kernels only: a card that does nothing but copy reads 0 there, and 88 % in NVML's
     utilisation (H200, driver 580, 2026-11). Where both speak of kernels they agree within some points."""
-    told = [row.nvml_util_pct for row in rows if row.nvml_util_pct is not None]
-    if busy_pct is None or not told:
-        return 0.0
-    more_pct = sum(told) / len(told) - busy_pct
-    return more_pct if more_pct > COPYING_MIN_PCT else 0.0
+    told = [row for row in rows if row.nvml_util_pct is not None]
+    if not told or told[-1].t - told[0].t < COPYING_MIN_S:
+        return None
+    kernels = [row for row in rows if row.busy_source == BusySource.GPM]
+    kernels_pct = _mean(_covering(kernels, [(told[0].t, told[-1].t)]), "busy_pct")
+    if kernels_pct is None:
+        return None
+    return copying_pct(kernels_pct, _between_looks_pct(told))
+
+
+def copying_pct(kernels_pct: float, nvml_pct: float) -> float:
+    """Two figures of the same time: what NVML has more, where it is more than they differ by."""
+    return nvml_pct - kernels_pct if nvml_pct - kernels_pct > COPYING_MIN_PCT else 0.0
+
+
+def _between_looks_pct(told: Sequence[GpuReading]) -> float:
+    """Each figure speaks of the time since the one before; the first one's begin is not known."""
+    shares = (later.nvml_util_pct * (later.t - row.t) for row, later in pairwise(told) if later.nvml_util_pct)
+    return sum(shares) / (told[-1].t - told[0].t)
 
 
 def device_view(run: Run, device: GpuDevice, parts: Sequence[Part]) -> GpuView:
@@ -181,14 +200,14 @@ def device_view(run: Run, device: GpuDevice, parts: Sequence[Part]) -> GpuView:
     record = run.gpu
     of_device = [row for row in record.readings if row.gpu == device.gpu]
     parts = sorted(parts)
+    covering = _covering(of_device, parts)
     ends = [end for _, end in parts]
-    covering = [(row, weight) for row in of_device if (weight := _overlap_s(row, parts, ends)) > 0]
     rows = [row for row in of_device if _within(row.t, parts, ends)]
     end_s = ends[-1] if ends else 0.0
     throttled = [row.throttled_by for row in rows if row.throttled_by is not None]
     sources = sorted({row.busy_source for row, _ in covering if row.busy_source})
     busy_pct = _mean(covering, "busy_pct")
-    copying_pct = _copying_pct(busy_pct, rows) if "gpm" in sources else 0.0
+    copying = _copying_pct(rows)
     reasons = Counter(reason for names in throttled for reason in names)
     uses = [
         [use for use in process.devices if same_gpu(use.uuid, device.uuid) and use.t_s <= end_s]
@@ -199,9 +218,9 @@ def device_view(run: Run, device: GpuDevice, parts: Sequence[Part]) -> GpuView:
         uuid=device.uuid,
         name=device.name,
         covered_s=sum(weight for row, weight in covering if row.busy_pct is not None),
-        busy_pct=None if busy_pct is None else busy_pct + copying_pct,
-        busy_source="gpm+nvml" if copying_pct else "+".join(sources) or None,
-        copying_pct=copying_pct,
+        busy_pct=None if busy_pct is None else min(100.0, busy_pct + (copying or 0.0)),
+        busy_source="gpm+nvml" if copying else "+".join(sources) or None,
+        copying_pct=copying,
         sm_active_pct=_mean(covering, "sm_active_pct"),
         sm_occupancy_pct=_mean(covering, "sm_occupancy_pct"),
         tensor_pct=_mean(covering, "tensor_pct"),
@@ -230,6 +249,12 @@ def device_view(run: Run, device: GpuDevice, parts: Sequence[Part]) -> GpuView:
 
 def same_gpu(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and bare_uuid(one) == bare_uuid(other)
+
+
+def _covering(rows: Sequence[GpuReading], parts: Sequence[Part]) -> list[tuple[GpuReading, float]]:
+    """Those that speak of some of the time, and of how much."""
+    ends = [end for _, end in parts]
+    return [(row, weight) for row in rows if (weight := _overlap_s(row, parts, ends)) > 0]
 
 
 def _overlap_s(row: GpuReading, parts: Sequence[Part], ends: Sequence[float]) -> float:

@@ -76,7 +76,8 @@ class GpuReading:
     """`time.monotonic()`, the same clock as inside the training."""
     gpu: int
     busy_pct: float | None = None
-    """Share of the last `busy_s` in which a kernel or copy engine of the card ran."""
+    """Share of the last `busy_s` in which the card worked: kernels with GPM, which does not see copies to and
+    from the host (H200, driver 580, 2026-11: 0.0 % where NVML says 99 %); kernels and copies with NVML."""
     busy_s: float | None = None
     busy_source: str | None = None
     sm_active_pct: float | None = None
@@ -89,7 +90,8 @@ class GpuReading:
     nvlink_rx_bytes_per_s: float | None = None
     nvlink_tx_bytes_per_s: float | None = None
     nvml_util_pct: float | None = None
-    """`utilization.gpu` as it stands, over the driver's own last period (1/6 to 1 s)."""
+    """The driver's samples of "something ran", copies too, since the last reading that has this field; at the
+    first one, and where the driver keeps no samples, `utilization.gpu` as it stands."""
     memory_used_bytes: int | None = None
     sm_clock_mhz: int | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Generic, TypeVar, get_args, get_origin, get_type_hints
 
 _Row = TypeVar("_Row")
@@ -19,9 +18,12 @@ class RowFormat(Generic[_Row]):
 
     def to_row(self, row: _Row) -> dict[str, object]:
         """The row as written: its kind, then what is known."""
-        values = ((field.name, getattr(row, field.name)) for field in fields(row))  # type: ignore[arg-type]
-        known = {name: value for name, value in values if value is not None}
-        return {"kind": self._kind_of[type(row)], **known}
+        written: dict[str, object] = {"kind": self._kind_of[type(row)]}
+        for name in self._types[type(row)]:
+            value = getattr(row, name)
+            if value is not None:
+                written[name] = value
+        return written
 
     def parse(self, row: Mapping[str, object]) -> _Row | None:
         """A row of any kind. Keys of later versions are left out; a value of the wrong type is not

@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+_as_json = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class Journal:
     def __init__(self, path: Path) -> None:
@@ -20,7 +22,7 @@ class Journal:
         self.written_bytes = 0
 
     def append(self, row: Mapping[str, object]) -> bool:
-        line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+        line = _as_json(row).encode() + b"\n"
         if self._torn:
             line = b"\n" + line
         try:

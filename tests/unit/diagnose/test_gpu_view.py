@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,14 @@ from stoker.model.gpu import (
     bare_uuid,
 )
 from stoker.model.record import DeviceUse
+from stoker.outside.gpu.recording import ReplayGpus
+from stoker.outside.gpu.watching import GpuWatch
+from stoker.outside.journal import Journal
+from stoker.store.gpu_files import read_gpu
 
 GIB = 2**30
 UUID = "GPU-aaaa-0"
+H200 = Path(__file__).parents[2] / "recordings" / "gpu" / "h200.jsonl"
 
 
 def looks(busy: list[float], gpu: int = 0, start_s: float = 100.0, **more: Any) -> list[GpuReading]:
@@ -53,6 +59,66 @@ def test_a_reading_counts_by_the_part_of_the_window_it_covers(make: Any) -> None
     assert view.covered_s == pytest.approx(1.5)
     assert view.busy_pct == pytest.approx((0.5 * 100 + 1.0 * 40) / 1.5)
     assert (view.sm_active_pct, view.tensor_pct, view.busy_source) == (10.0, None, "gpm")
+
+
+def test_copies_are_what_nvml_saw_and_gpm_did_not(make: Any) -> None:
+    run = run_of(make, record(looks([10.0] * 6, nvml_util_pct=70.0)), use())
+    (view,) = gpus_view(run, 100.0, 106.0).devices
+    assert view.copying_pct == pytest.approx(60.0)
+    assert (view.busy_pct, view.busy_source) == (pytest.approx(70.0), "gpm+nvml")
+
+
+def test_two_counters_that_nearly_agree_tell_no_copies(make: Any) -> None:
+    run = run_of(make, record(looks([60.0] * 6, nvml_util_pct=67.0)), use())
+    (view,) = gpus_view(run, 100.0, 106.0).devices
+    assert (view.copying_pct, view.busy_pct, view.busy_source) == (0.0, pytest.approx(60.0), "gpm")
+    less = run_of(make, record(looks([60.0] * 6, nvml_util_pct=40.0)), use())
+    assert gpus_view(less, 100.0, 106.0).devices[0].busy_pct == pytest.approx(60.0)
+
+
+def test_work_before_the_window_is_no_copy_in_it(make: Any) -> None:
+    """The utilisation told first in a window speaks of the time before it."""
+    rows = [
+        replace(row, nvml_util_pct=share)
+        for row, share in zip(looks([100.0, 100.0, 0.0, 0.0, 0.0, 0.0]), [99, 99, 50, 0, 0, 0], strict=True)
+    ]
+    (view,) = gpus_view(run_of(make, record(rows), use()), 102.5, 106.0).devices
+    assert (view.copying_pct, view.busy_pct) == (0.0, 0.0)
+
+
+def test_kernels_and_copies_are_compared_over_the_same_time(make: Any) -> None:
+    """A driver that hands out no utilisation for a while, and then tells that of kernels."""
+    rows = looks([0.0] * 4) + looks([60.0] * 5, start_s=104.0, nvml_util_pct=60.0)
+    (view,) = gpus_view(run_of(make, record(rows), use()), 100.0, 109.0).devices
+    assert view.copying_pct == 0.0
+    assert view.busy_pct == pytest.approx(60 * 5 / 9)
+
+
+def test_copies_cannot_be_told_in_a_moment_or_without_gpm(make: Any) -> None:
+    run = run_of(make, record(looks([10.0] * 6, nvml_util_pct=70.0)), use())
+    (view,) = gpus_view(run, 100.0, 103.0).devices
+    assert (view.copying_pct, view.busy_pct) == (None, pytest.approx(10.0))
+    rows = [replace(row, busy_source="nvml") for row in looks([10.0] * 6, nvml_util_pct=70.0)]
+    (view,) = gpus_view(run_of(make, record(rows), use()), 100.0, 106.0).devices
+    assert (view.copying_pct, view.busy_pct, view.busy_source) == (None, pytest.approx(10.0), "nvml")
+
+
+@pytest.mark.parametrize(
+    ("load", "busy_pct", "copying_pct"),
+    [("matmul", 99.5, 0.0), ("tiny kernels", 20.8, 0.0), ("copies", 99.0, 0.0), ("uploads", 99.0, 99.0)],
+)
+def test_loads_of_an_h200(make: Any, tmp_path: Path, load: str, busy_pct: float, copying_pct: float) -> None:
+    gpus = ReplayGpus(H200)
+    (tmp_path / "outside").mkdir()
+    watch = GpuWatch(gpus, Journal(tmp_path / "outside" / "gpu.jsonl"), "r", clock=gpus.now)
+    for _ in gpus.looks:
+        watch.look({4312})
+    watch.finish("over")
+    times_s = [look.t for look in gpus.looks if look.load == load]
+    run = replace(make.run(), gpu=read_gpu(tmp_path))
+    (view,) = gpus_view(run, times_s[0] + 0.2, times_s[-1]).devices
+    assert view.busy_pct == pytest.approx(busy_pct, abs=1)
+    assert view.copying_pct == pytest.approx(copying_pct, abs=1)
 
 
 def test_unknown_stays_unknown(make: Any) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from stoker.outside.gpu.gpm import METRICS
-from stoker.outside.gpu.seam import Answers, Box, Facts, GpmInterval, Refused, Using
+from stoker.outside.gpu.seam import Answers, Box, Facts, GpmInterval, Refused, Using, UtilSamples
 
 GIB = 2**30
-DEAR = ("throttle_bits", "power_mw", "energy_mj", "temperature_c", "processes")
+CHEAP = ("gpm", "utilization_pct", "polled_pct")
+"""What a look that is not dear tells, as with NVML: GPM, or the rate where nothing else tells the share."""
 
 
 def fake_facts(number: int = 0) -> Facts:
@@ -64,7 +65,11 @@ class FakeGpus:
     def ask(self, device: int, *, dear: bool) -> Answers:
         self.asked.append((device, dear))
         answers = self.answers[device]
-        return answers if dear else replace(answers, **dict.fromkeys(DEAR))  # type: ignore[arg-type]
+        if dear:
+            return answers
+        by_rate = isinstance(answers.gpm, Refused) and not isinstance(answers.samples, UtilSamples)
+        kept = CHEAP if by_rate else CHEAP[:1]
+        return Answers(**{name: getattr(answers, name) for name in kept})
 
     def poll(self, device: int) -> bool:
         self.polled += self.needs_polls

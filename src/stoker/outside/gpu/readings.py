@@ -9,7 +9,16 @@ from typing import Any
 
 from stoker.launch import procfs
 from stoker.model.gpu import BusySource, GpuDevice, GpuReading
-from stoker.outside.gpu.seam import Answers, Facts, GpmInterval, Refused, Using, known
+from stoker.outside.gpu.seam import (
+    Answers,
+    Facts,
+    GpmInterval,
+    Refused,
+    Using,
+    UtilSamples,
+    known,
+    tells_share,
+)
 
 MIB = 2**20
 PAUSE = 3
@@ -51,6 +60,8 @@ OF_GPM: dict[str, tuple[str, Callable[[float], float]]] = {
     "nvlink_tx_bytes_per_s": ("nvlink_tx", _bytes),
 }
 """What only GPM tells. (NVML would tell PCIe traffic by waiting 20 ms for each direction: not asked.)"""
+
+NO_METRIC = Refused("GPM: there is no such metric")
 
 OTHER_NAMESPACE = (
     "NVML's process IDs are those of another PID namespace (a container): whose they are cannot be told"
@@ -97,9 +108,9 @@ class Reader:
     def _busy_of_nvml(self, t: float, answers: Answers) -> dict[str, object]:
         samples, rate = answers.samples, answers.utilization_pct
         if samples is not None and not isinstance(samples, Refused):
-            if samples.since_us is None or not samples.samples:
+            if not tells_share(samples):
                 return {}  # of the first look only the newest time is kept
-            share, seconds = _over_samples(sorted(samples.samples), samples.since_us)
+            share, seconds = _over_samples(samples)
             return _busy_of(_percent(share), seconds, BusySource.NVML)
         if rate is None or isinstance(rate, Refused):
             self._take("busy_pct", rate)
@@ -118,7 +129,7 @@ class Reader:
             return {}
         found: dict[str, object] = {}
         for name, (metric, convert) in OF_GPM.items():
-            value = self._take(name, gpm.metrics.get(metric, Refused(f"GPM: no {metric}")))
+            value = self._take(name, gpm.metrics.get(metric, NO_METRIC))
             if value is not None:
                 found[name] = convert(value)
         return found
@@ -137,12 +148,13 @@ class Reader:
         }
 
     def _utilization(self, answers: Answers) -> float | None:
-        """Over the time since the last look, or the driver's latest figure."""
-        rate: float | None = self._take("nvml_util_pct", answers.utilization_pct)
-        samples = answers.samples
-        if samples is None or isinstance(samples, Refused) or samples.since_us is None or not samples.samples:
-            return rate
-        return _percent(_over_samples(sorted(samples.samples), samples.since_us)[0])
+        """Over the time since the last dear look; where the driver keeps no samples, its latest figure."""
+        samples, rate = answers.samples, answers.utilization_pct
+        if tells_share(samples):
+            return _percent(_over_samples(samples)[0])
+        if isinstance(samples, UtilSamples):  # they will tell: that the rate is refused costs nothing
+            return known(rate)
+        return self._take("nvml_util_pct", rate)  # type: ignore[no-any-return]
 
     def _processes(
         self, answer: tuple[Using, ...] | Refused | None, own: Collection[int]
@@ -217,12 +229,13 @@ def _busy_of(share_pct: float, seconds: float, source: BusySource) -> dict[str, 
     return {"busy_pct": share_pct, "busy_s": round(seconds, 3), "busy_source": source.value}
 
 
-def _over_samples(samples: list[tuple[int, float]], since_us: int) -> tuple[float, float]:
+def _over_samples(told: UtilSamples) -> tuple[float, float]:
     """Mean and length; each sample speaks of the time since the one before it. After a pause that the
     driver's buffer does not reach back over, the first one speaks of its own period alone."""
+    samples = sorted(told.samples)
     stamps = [stamp for stamp, _ in samples]
     periods = [later - earlier for earlier, later in pairwise(stamps)]
-    first_us = stamps[0] - since_us
+    first_us = stamps[0] - (told.since_us or 0)
     if periods and first_us > PAUSE * max(periods):
         first_us = max(periods)
     lengths = [first_us, *periods]

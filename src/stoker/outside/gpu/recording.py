@@ -4,7 +4,8 @@
     {"kind": "look", "device": 0, "t": 12.4, "load": "matmul", "answers": {...}}
 
 A refusal is `{"refused": reason}`. Recordings hold GPM and the driver's samples side by side, so that one
-file tests both modes.
+file tests both modes. They may hold more than a watcher asks for: as a driver does, the replay keeps
+it until the next dear look.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class ReplayGpus:
         self._box, self.looks = read(path)
         self._no_gpm = no_gpm
         self._left: dict[int, Iterator[Look]] = {}
+        self._kept: dict[int, Answers] = {}
         for device in range(len(self._box.devices)):
             self._left[device] = iter([look for look in self.looks if look.device == device])
         self._now = self.looks[0].t if self.looks else 0.0
@@ -90,18 +92,33 @@ class ReplayGpus:
         return replace(self._box, devices=devices, no_gpm=True)
 
     def ask(self, device: int, *, dear: bool) -> Answers:
-        """What was asked then is given, dear or not. After the last look nothing is answered any more."""
+        """After the last look nothing is answered any more."""
         look = next(self._left[device], None)
         if look is None:
             return Answers()
         self._now = look.t
-        return replace(look.answers, gpm=SWITCHED_OFF) if self._no_gpm else look.answers
+        gpm = SWITCHED_OFF if self._no_gpm else look.answers.gpm
+        kept = _joined(self._kept.pop(device, Answers()), look.answers)
+        if dear:
+            return replace(kept, gpm=gpm)
+        self._kept[device] = kept
+        return Answers(gpm)
 
     def poll(self, device: int) -> bool:
         return False
 
     def close(self) -> None:
         pass
+
+
+def _joined(before: Answers, now: Answers) -> Answers:
+    """The later answer to each question, and all samples."""
+    told = {field.name: getattr(now, field.name) for field in fields(now)}
+    joined = replace(before, **{name: answer for name, answer in told.items() if answer is not None})
+    if isinstance(before.samples, UtilSamples) and isinstance(now.samples, UtilSamples):
+        samples = UtilSamples(before.samples.since_us, before.samples.samples + now.samples.samples)
+        return replace(joined, samples=samples)
+    return joined
 
 
 def _or_refused(value: Any, decode: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeGuard, TypeVar
 
 _T = TypeVar("_T")
 
@@ -101,6 +101,11 @@ class Gpus(Protocol):
         that is not needed."""
 
     def close(self) -> None: ...
+
+
+def tells_share(samples: UtilSamples | Refused | None) -> TypeGuard[UtilSamples]:
+    """Whether there is something new, and since when is known."""
+    return isinstance(samples, UtilSamples) and samples.since_us is not None and bool(samples.samples)
 
 
 def known(answer: _T | Refused | None) -> _T | None:

@@ -1,7 +1,8 @@
 """Looks at the GPUs beside a run and writes `outside/gpu.jsonl`; the watcher's loop says when.
 
-Cheap questions at every look, dear ones once a second. A device nobody uses is looked at once a second, too:
-seven idle neighbours cost little. What the looking itself costs is measured and written.
+Cheap questions at every look, dear ones once a second; a look that tells nothing is not written. A device
+nobody uses is looked at once a second, too: seven idle neighbours cost little. What the looking itself costs
+is measured and written.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from stoker.outside.journal import Journal
 
 INTERVAL_S = 0.2
 DEAR_S = 1.0
+IDLE_PCT = 0.5
+"""GPM tells 0.006 % of a card that does nothing (H200, driver 580, 2026-11)."""
 POLLS = 3
 """Values of `utilization.gpu` per look, where it alone tells the time axis."""
 STRETCH_AT_BYTES = 8 * 2**20
@@ -168,13 +171,16 @@ class GpuWatch:
         reading = reader.reading(self._clock(), answers, own)
         if dear:
             self._note_quiet(reading)
-        self._journal.append(to_row(reading))
         self._tell_missing(number, reader.missing)
+        if reading == GpuReading(reading.t, number):
+            return None
+        self._journal.append(to_row(reading))
         return reading
 
     def _note_quiet(self, reading: GpuReading) -> None:
         """Nobody there and nothing done. In a container processes may be hidden, work is not."""
-        idle = not reading.processes and not reading.busy_pct and not reading.nvml_util_pct
+        shares = [share for share in (reading.busy_pct, reading.nvml_util_pct) if share is not None]
+        idle = not reading.processes and shares and max(shares) < IDLE_PCT
         (self._quiet.add if idle else self._quiet.discard)(reading.gpu)
 
     def _tell_missing(self, number: int | None, missing: dict[str, str]) -> None:

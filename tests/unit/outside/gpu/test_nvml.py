@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +25,8 @@ GPM_FIELDS = {
 PROCESS_FIELDS = {"processes", "own_memory_bytes", "own_pids", "foreign_pids", "foreign_memory_bytes"}
 FELL_BACK = {"busy_pct", "busy_s", "busy_source"}
 """Changed, not lost: busy comes from NVML where GPM is missing."""
+RHYTHM = (True, False, False, True, False, False, True)
+"""Which looks are dear."""
 
 LOST = {
     "nvmlGpmQueryDeviceSupport": GPM_FIELDS,
@@ -32,7 +34,6 @@ LOST = {
     "nvmlGpmSampleGet": GPM_FIELDS,
     "nvmlGpmMetricsGet": GPM_FIELDS,
     "c_nvmlGpmMetricsGet_t": GPM_FIELDS,
-    "nvmlDeviceGetUtilizationRates": {"nvml_util_pct"},
     "nvmlDeviceGetMemoryInfo": {"memory_used_bytes", "memory_total_bytes"},
     "nvmlDeviceGetClockInfo": {"sm_clock_mhz"},
     "nvmlDeviceGetCurrentClocksEventReasons": {"throttled_by"},
@@ -49,9 +50,12 @@ LOST = {
     "nvmlErrorString": set(),
     "nvmlShutdown": set(),
     "nvmlGpmSampleFree": set(),
-    "nvmlDeviceGetSamples": set(),
     "nvmlDeviceGetMigMode": set(),
+    # Each stands in for the other.
+    "nvmlDeviceGetSamples": set(),
+    "nvmlDeviceGetUtilizationRates": set(),
 }
+SAMPLE_PCT, RATE_PCT = 30, 77
 NO_DEVICE = {"nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"}
 
 
@@ -73,25 +77,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def some_looks(module: Any, clock: Clock, card: Any = None) -> tuple[dict[str, object], dict[str, str]]:
-    """All fields after three looks 0.2 s apart, device facts among them; and what is missing, and why."""
+def some_looks(module: Any, clock: Clock, card: Any) -> tuple[dict[str, object], dict[str, str]]:
+    """All fields as last told in some looks 0.2 s apart, device facts among them; and what is missing, and
+    why."""
     gpus = nvml.open_nvml(module)
     box = gpus.describe()
     reader = Reader(0, pids_comparable=True)
-    for _ in range(3):
+    told: dict[str, object] = dict.fromkeys(field.name for field in fields(GpuReading))
+    for dear in RHYTHM:
         clock.now += 0.2
-        if card is not None:
-            card.util_samples += [(card.util_samples[-1][0] + 100_000, 30)]
-        reading = reader.reading(clock(), gpus.ask(0, dear=True), own={41})
+        card.util_samples += [(card.util_samples[-1][0] + 100_000, SAMPLE_PCT)]
+        reading = asdict(reader.reading(clock(), gpus.ask(0, dear=dear), own={41}))
+        told |= {name: value for name, value in reading.items() if value is not None}
     (facts,) = box.devices
     assert isinstance(facts, Facts)
     missing = {**reader.missing, **box.extra}
     row = device_row(0, facts, missing)
-    return {**asdict(row), **asdict(reading), "driver": box.driver}, missing
+    return {**asdict(row), **told, "driver": box.driver}, missing
 
 
 def test_all_of_a_hopper_card(stub_nvml: Callable[..., Any], clock: Clock, card: Any) -> None:
-    found, missing = some_looks(stub_nvml(), clock)
+    found, missing = some_looks(stub_nvml(), clock, card)
     assert missing == {}
     assert (found["busy_pct"], found["busy_source"]) == (80.0, "gpm")
     assert found["busy_s"] == pytest.approx(0.2, abs=0.01)
@@ -101,24 +107,118 @@ def test_all_of_a_hopper_card(stub_nvml: Callable[..., Any], clock: Clock, card:
     assert found["throttled_by"] == ("power cap", "thermal slowdown (software)")
     assert (found["power_w"], found["power_limit_w"], found["name"]) == (350.5, 700.0, "NVIDIA H200")
     assert (found["own_memory_bytes"], found["foreign_pids"]) == (3 * GIB, ())
-    assert card.pairs == [(1, 2), (2, 3)]
+    assert found["nvml_util_pct"] == SAMPLE_PCT
+    assert card.pairs == [(n, n + 1) for n in range(1, len(RHYTHM))]
+
+
+def lost_and_changed(
+    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> tuple[dict[str, str], dict[str, object]]:
+    """What is lost without the call, with the reason told; and what is another value."""
+    whole, missing_anyway = some_looks(stub_nvml(), clock, card)
+    found, missing = some_looks(stub_nvml(without=call), clock, card)
+    lost = {name for name, value in found.items() if value is None and whole[name] is not None}
+    assert set(missing) - set(missing_anyway) == lost - {"own_pids"}
+    changed = {name: value for name, value in found.items() if value is not None and value != whole[name]}
+    return {name: missing.get(name, "") for name in lost}, changed
 
 
 @pytest.mark.parametrize("call", sorted(LOST))
 def test_a_missing_call_costs_its_own_fields_alone(
     call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
 ) -> None:
-    whole, _ = some_looks(stub_nvml(), clock)
-    found, missing = some_looks(stub_nvml(without=call), clock, card)
-    lost = {name for name, value in found.items() if value is None and whole[name] is not None}
-    assert lost == LOST[call]
-    assert {name for name in missing if missing[name]} == lost - {"own_pids"}
-    assert all(call in missing[name] for name in lost - {"own_pids"}), missing
-    changed = {name for name, value in found.items() if value is not None and value != whole[name]}
+    lost, changed = lost_and_changed(call, stub_nvml, clock, card)
+    assert set(lost) == LOST[call]
+    assert all(call in why for name, why in lost.items() if name != "own_pids"), lost
     gone = LOST[call] == GPM_FIELDS
-    assert changed - {"t"} <= (FELL_BACK | {"gpm", "gpm_reason"} if gone else {"busy_s"})
+    by_rate = {"nvml_util_pct"} if call == "nvmlDeviceGetSamples" else set()
+    assert set(changed) - {"t", "busy_s"} <= by_rate | (FELL_BACK | {"gpm", "gpm_reason"} if gone else set())
     if gone:
-        assert (found["busy_pct"], found["busy_source"]) == (30.0, "nvml")
+        assert (changed["busy_pct"], changed["busy_source"]) == (SAMPLE_PCT, "nvml")
+
+
+@pytest.mark.parametrize("call", sorted(LOST))
+def test_without_gpm_a_missing_call_costs_its_own_fields_alone(
+    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(nvml.NO_GPM, "1")
+    lost, changed = lost_and_changed(call, stub_nvml, clock, card)
+    assert set(lost) == LOST[call] - GPM_FIELDS, "GPM's calls are not made"
+    assert all(call in why for name, why in lost.items() if name != "own_pids"), lost
+    by_rate = {"busy_pct": RATE_PCT, "nvml_util_pct": RATE_PCT} if call == "nvmlDeviceGetSamples" else {}
+    assert {name: changed[name] for name in set(changed) - {"t", "busy_s"}} == by_rate
+
+
+@pytest.mark.parametrize("no_gpm", ["", "1"])
+def test_without_samples_and_rate_the_utilisation_is_missing(
+    no_gpm: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(nvml.NO_GPM, no_gpm)
+    module = stub_nvml(without="nvmlDeviceGetSamples")
+    del module.nvmlDeviceGetUtilizationRates
+    found, missing = some_looks(module, clock, card)
+    lost = {"nvml_util_pct", "busy_pct"} if no_gpm else {"nvml_util_pct"}
+    assert set(missing) - GPM_FIELDS == lost
+    assert all("nvmlDeviceGetUtilizationRates" in missing[name] for name in lost)
+    assert (found["busy_pct"] is None) is bool(no_gpm)
+
+
+def test_between_dear_looks_only_gpm_is_asked(stub_nvml: Callable[..., Any], clock: Clock, card: Any) -> None:
+    gpus = nvml.open_nvml(counted(stub_nvml(), card))
+    card.calls.clear()
+    asked = []
+    for dear in (True, False, False, True):
+        clock.now += 0.2
+        card.util_samples += [(card.util_samples[-1][0] + 200_000, SAMPLE_PCT)]
+        gpus.ask(0, dear=dear)
+        assert not gpus.poll(0)
+        asked.append(list(card.calls))
+        card.calls.clear()
+    assert asked[1] == asked[2] == ["nvmlGpmSampleGet", "nvmlGpmMetricsGet"]
+    assert "nvmlDeviceGetUtilizationRates" in asked[0], "the samples do not say yet since when they speak"
+    assert "nvmlDeviceGetUtilizationRates" not in asked[3]
+    assert len(asked[3]) == len(set(asked[3])), "no question twice"
+
+
+def test_with_gpm_nobody_polls_a_driver_without_samples(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    gpus = nvml.open_nvml(stub_nvml(without="nvmlDeviceGetSamples"))
+    gpus.ask(0, dear=True)
+    clock.now += 0.2
+    assert not gpus.poll(0)
+    assert gpus.ask(0, dear=False).utilization_pct is None
+
+
+def test_the_utilisation_is_of_all_samples_since_the_last_dear_look(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    """Copies: GPM sees nothing, the samples do; the driver's latest figure is one of five."""
+    card.metrics[1] = 0.0
+    gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
+
+    def look(dear: bool) -> GpuReading:
+        clock.now += 0.2
+        return reader.reading(clock(), gpus.ask(0, dear=dear), own=())
+
+    assert look(True).nvml_util_pct == RATE_PCT, "the first time as it stands"
+    card.util_samples += [(1_300_000, 100), (1_500_000, 100), (1_600_000, 0)]
+    assert look(False).nvml_util_pct is None
+    reading = look(True)
+    assert (reading.nvml_util_pct, reading.busy_pct, reading.busy_source) == (80.0, 0.0, "gpm")
+
+
+def counted(module: Any, card: Any) -> Any:
+    """Notes the name of every call."""
+
+    def noting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*args: object) -> Any:
+            card.calls.append(name)
+            return call(*args)
+
+        return noted
+
+    return SimpleNamespace(**{name: noting(name, call) for name, call in vars(module).items()})
 
 
 def test_every_call_of_the_stand_in_is_tried(stub_nvml: Callable[..., Any]) -> None:
@@ -169,7 +269,7 @@ def test_one_metric_that_is_refused_is_one_field(
     stub_nvml: Callable[..., Any], clock: Clock, card: Any
 ) -> None:
     card.metric_errors = {60: 3}
-    found, missing = some_looks(stub_nvml(), clock)
+    found, missing = some_looks(stub_nvml(), clock, card)
     assert missing == {"nvlink_rx_bytes_per_s": "GPM: error 3"}
     assert found["nvlink_tx_bytes_per_s"] == 4 * 2**20
 
@@ -178,14 +278,9 @@ def test_busy_falls_back_where_gpm_refuses_just_that(
     stub_nvml: Callable[..., Any], clock: Clock, card: Any
 ) -> None:
     card.metric_errors = {1: 3}
-    gpus = nvml.open_nvml(stub_nvml())
-    reader = Reader(0, pids_comparable=True)
-    for _ in range(3):
-        clock.now += 0.2
-        card.util_samples += [(card.util_samples[-1][0] + 100_000, 30)]
-        reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
-    assert (reading.busy_pct, reading.busy_source, reading.sm_active_pct) == (30.0, "nvml", 40.0)
-    assert reader.missing == {}
+    found, missing = some_looks(stub_nvml(), clock, card)
+    assert (found["busy_pct"], found["busy_source"], found["sm_active_pct"]) == (SAMPLE_PCT, "nvml", 40.0)
+    assert missing == {}
 
 
 def test_gpm_samples_are_never_closer_than_nvml_wants(
@@ -206,12 +301,14 @@ def test_the_drivers_samples_cover_the_whole_interval(
     monkeypatch.setenv(nvml.NO_GPM, "1")
     gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
 
-    def look() -> GpuReading:
+    def look(dear: bool = True) -> GpuReading:
         clock.now += 0.2
-        return reader.reading(clock(), gpus.ask(0, dear=False), own=())
+        return reader.reading(clock(), gpus.ask(0, dear=dear), own=())
 
     assert look().busy_pct is None, "what was before the run is not the run's"
-    card.util_samples += [(1_200_000, 100), (1_400_000, 10)]
+    card.util_samples += [(1_200_000, 100)]
+    assert look(dear=False).busy_pct is None, "the driver keeps it"
+    card.util_samples += [(1_400_000, 10)]
     reading = look()
     assert (reading.busy_pct, reading.busy_s) == (40.0, 0.3)
     assert look().busy_pct is None, "nothing new is not idle"
@@ -226,9 +323,9 @@ def test_after_a_pause_the_samples_speak_for_themselves(
     """Stopped for a minute, while the driver kept three samples."""
     monkeypatch.setenv(nvml.NO_GPM, "1")
     gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
-    reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    reader.reading(clock(), gpus.ask(0, dear=True), own=())
     card.util_samples = [(61_000_000, 100), (61_100_000, 0), (61_200_000, 50)]
-    reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    reading = reader.reading(clock(), gpus.ask(0, dear=True), own=())
     assert (reading.busy_pct, reading.busy_s) == (50.0, 0.3)
 
 
@@ -240,15 +337,12 @@ def test_a_driver_that_was_just_woken_has_no_samples_yet(
     gpus, reader = nvml.open_nvml(stub_nvml()), Reader(0, pids_comparable=True)
     for samples in ([], [(1_000_000, 3)], [(1_000_000, 3), (1_100_000, 60)]):
         card.util_samples = samples
-        reading = reader.reading(clock(), gpus.ask(0, dear=False), own=())
+        reading = reader.reading(clock(), gpus.ask(0, dear=True), own=())
     assert (reading.busy_pct, reader.missing.get("busy_pct")) == (60.0, None)
     card.util_samples = []
     never = nvml.open_nvml(stub_nvml())
-    assert [isinstance(never.ask(0, dear=False).samples, Refused) for _ in range(12)] == [
-        *[False] * 10,
-        True,
-        True,
-    ]
+    refused = [isinstance(never.ask(0, dear=True).samples, Refused) for _ in range(5)]
+    assert refused == [False, False, False, True, True]
     assert never.poll(0), "then the rate is asked"
 
 
@@ -259,7 +353,7 @@ def test_where_there_are_no_samples_the_rate_is_asked_more_often(
     gpus = nvml.open_nvml(stub_nvml(without="nvmlDeviceGetSamples"))
     reader = Reader(0, pids_comparable=True)
     assert not gpus.poll(0), "not before it is known that there are none"
-    reader.reading(clock(), gpus.ask(0, dear=False), own=())
+    reader.reading(clock(), gpus.ask(0, dear=True), own=())
     for rate in (10, 30):
         card.rate = rate
         assert gpus.poll(0)

@@ -12,7 +12,7 @@ from stoker.model.gpu import GpuCost, GpuDevice, GpuEnd, GpuHeader, GpuMissing, 
 from stoker.outside.gpu import watching
 from stoker.outside.gpu.cpu import CpuDevice
 from stoker.outside.gpu.fake import FakeGpus, fake_answers, fake_facts
-from stoker.outside.gpu.seam import Answers, Gpus, Refused
+from stoker.outside.gpu.seam import Answers, Gpus, Refused, UtilSamples
 from stoker.outside.gpu.watching import GpuWatch, start_gpu_watch
 from stoker.outside.journal import Journal
 from stoker.store.gpu_files import read_gpu
@@ -71,6 +71,28 @@ def test_a_gpu_nobody_uses_is_looked_at_once_a_second(tmp_path: Path, clock: Clo
     gpus.asked.clear()
     run_for(watch, clock, 10.0)
     assert [device for device, _ in gpus.asked].count(1) > 40
+
+
+def test_an_h200_that_does_nothing_is_one_that_nobody_uses(tmp_path: Path, clock: Clock) -> None:
+    gpus = FakeGpus(answers=[replace(fake_answers(busy_pct=0.006), utilization_pct=0)])
+    run_for(watch_of(gpus, tmp_path, clock), clock, 10.0)
+    assert len(gpus.asked) == pytest.approx(10, abs=1)
+
+
+def test_a_gpu_that_tells_nothing_is_not_called_idle(tmp_path: Path, clock: Clock) -> None:
+    gpus = FakeGpus(answers=[Answers(gpm=Refused("no"), samples=UtilSamples(5, ()))])
+    run_for(watch_of(gpus, tmp_path, clock), clock, 10.0)
+    assert len(gpus.asked) > 40
+
+
+def test_a_look_that_tells_nothing_is_not_written(tmp_path: Path, clock: Clock) -> None:
+    """Without GPM, between two dear looks."""
+    told = replace(fake_answers(), gpm=Refused("no"), samples=UtilSamples(5, ((1_000_005, 40.0),)))
+    watch = watch_of(FakeGpus(answers=[told]), tmp_path, clock)
+    run_for(watch, clock, 10.0)
+    written = [row for row in rows(tmp_path) if isinstance(row, GpuReading)]
+    assert len(written) == pytest.approx(10, abs=1)
+    assert {(row.busy_pct, row.busy_s, row.nvml_util_pct) for row in written} == {(40.0, 1.0, 40.0)}
 
 
 def test_the_file_read_back(tmp_path: Path, clock: Clock) -> None:
