@@ -72,10 +72,10 @@ def test_an_env_on_the_gpu_is_not_idle(tmp_path: Path) -> None:
 def test_a_plain_function_is_idle_for_what_the_queue_does_not_cover(tmp_path: Path) -> None:
     lead = lead_of(tmp_path, "function")
     assert lead.by == "events"
-    assert lead.phases["other"].idle_s > 0
+    assert idle_frac(lead, "other") > 0.5
 
 
 @pytest.mark.parametrize("kind", ["graph", "streams"])
 def test_nothing_breaks_beside(kind: str, tmp_path: Path) -> None:
     lead = lead_of(tmp_path, kind)
-    assert lead.ticks > 10
+    assert lead.ticks >= 4

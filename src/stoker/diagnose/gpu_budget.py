@@ -136,10 +136,11 @@ def gpu_budget(
     real_pct, real_source = _real_work(busy_pct, view, deep, usual_tick_s)
     idle_pct = None if busy_pct is None else 100.0 - busy_pct
     causes = by_lead(phase_pct, lead) if lead else by_gaps(phase_pct, deep, idle_pct, usual_tick_s)
-    told_pct = sum(causes.idle_pct.values()) if causes else 0.0
     limit_pct = 100.0 if idle_pct is None else idle_pct
+    told = _without_copies(causes.idle_pct, limit_pct) if causes else {}
+    told_pct = sum(told.values())
     scale = min(1.0, limit_pct / told_pct) if told_pct > 0 else 1.0
-    idle = {phase: pct * scale for phase, pct in causes.idle_pct.items()} if causes else {}
+    idle = {phase: pct * scale for phase, pct in told.items()}
     left_pct = max(0.0, limit_pct - sum(idle.values()))
     launching = _launching(causes, 0.0 if idle_pct is None else left_pct)
     unknown_pct = max(0.0, left_pct - sum(launching.values()))
@@ -157,6 +158,13 @@ def gpu_budget(
         told_idle_pct=told_pct if causes else None,
         contradiction=_contradiction(told_pct, idle_pct, causes),
     )
+
+
+def _without_copies(idle_pct: Mapping[str, float], limit_pct: float) -> dict[str, float]:
+    """No kernel runs during a blocking copy to the GPU; its copy engine does, and may be counted as busy."""
+    over_pct = max(0.0, sum(idle_pct.values()) - limit_pct)
+    copies_pct = idle_pct.get("h2d", 0.0)
+    return {**idle_pct, "h2d": max(0.0, copies_pct - over_pct)} if copies_pct else dict(idle_pct)
 
 
 def _busy(

@@ -29,7 +29,7 @@ class Env:
 
 
 def slow_function():
-    time.sleep(0.010)
+    time.sleep(0.100)
 
 
 class Slow(torch.utils.data.Dataset):

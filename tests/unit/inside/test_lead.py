@@ -175,6 +175,34 @@ def test_an_env_on_the_gpu_is_not_idle(trained: Trained, waits: bool) -> None:
     assert phases["env"][IDLE] == 0.0
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_memory_given_out_tells_of_work_that_is_done_already(trained: Trained, waits: bool) -> None:
+    given = 0
+
+    def stats(device):
+        assert device == 0
+        return {"allocation": {"all": {"allocated": given}}}
+
+    def env_step() -> None:
+        nonlocal given
+        given += 50
+        trained.clock.advance(0.005)
+        trained.cuda.stream.give(0.00001)
+        trained.clock.advance(0.0001)  # on its way back
+
+    def body() -> None:
+        trained.driven.spend_on(ENV, env_step)
+        trained.update(pieces=3)
+        if waits:
+            trained.wait()
+
+    trained.cuda.get_allocator_backend = lambda: "native"
+    trained.cuda.memory_stats_as_nested_dict = stats
+    phases = trained.run(body)
+    assert phases["env"][IDLE] == 0.0
+    assert frac(phases["env"], NEAR) > 0.5
+
+
 def test_a_collection_in_the_queue_costs_the_gpu_nothing(trained: Trained) -> None:
     def body() -> None:
         trained.update(gpu_s=0.001)
