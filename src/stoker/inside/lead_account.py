@@ -33,6 +33,7 @@ class Account:
     def __init__(self, phases):
         self.rows = [[0.0, 0.0, 0.0, 0.0] for _ in range(phases)]
         self.seen = [0] * phases
+        self.by_memory = False
         self.issued = [0] * phases
 
     def add(self, edges, drained, allocations):
@@ -50,12 +51,16 @@ class Account:
         for index, (_, phase, _) in enumerate(edges[:-1]):
             before, after = drained[index : index + 2]
             given, later = allocations[index : index + 2]
-            told = before and after is not None
-            if told or given is not None and later is not None:
-                self.seen[phase] += 1
-                self.issued[phase] += bool(
-                    told and not after or given is not None and later not in (None, given)
-                )
+            pending = before and after is not None and not after
+            if given is not None and later is not None:
+                self.by_memory = True
+                self._saw(phase, pending or later != given)
+            elif pending or before and after and not self.by_memory:
+                self._saw(phase, pending)
+
+    def _saw(self, phase, issued):
+        self.seen[phase] += 1
+        self.issued[phase] += bool(issued)
 
     def known(self, phase):
         """Whether it issues work need not be asked any more."""
