@@ -104,7 +104,7 @@ def test_gpm_tells_real_work(run: Run) -> None:
 def test_looking_costs_less_than_a_hundredth_of_a_core(run: Run) -> None:
     cost = watcher_cost(run.gpu)
     assert cost is not None
-    assert cost.looks > 4 * float(SECONDS), "five a second"
+    assert cost.looks > 1.5 * float(SECONDS), "two a second"
     assert cost.gpu_cpu_pct < 1.0
 
 

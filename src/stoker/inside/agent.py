@@ -12,7 +12,7 @@ import time
 
 from . import hooks, imports, wire
 from .devices import Devices
-from .dynamo import hide_from_dynamo
+from .dynamo import hide_code, hide_from_dynamo
 from .failure import describe
 from .hooks.loader import Loaders
 from .imports import find_spec
@@ -49,6 +49,7 @@ class Agent:
         self.recorder = Recorder(self.begin)
         self.hooks = []
         self.codes = {}
+        self.waiting_codes = {}
         self._fresh()
 
     def _fresh(self):
@@ -269,6 +270,17 @@ class Agent:
         for index in range(self.optimizers_written, len(names)):
             self.writer.row(wire.OPTIMIZER, {"id": index, "name": names[index]})
         self.optimizers_written = len(names)
+
+    def waiting_code(self, code, phase):
+        """The same code under a name that tells a look at the stack the phase; one for each phase."""
+        known = self.waiting_codes.get(phase)
+        if known is None:
+            known = self.waiting_codes[phase] = code.replace(
+                co_name="%s_%s" % (code.co_name, wire.PHASES[phase])
+            )
+            hide_code(known)
+            self.codes[known] = phase
+        return known
 
     def known_as(self, function, phase):
         """On a stack, this function's frame tells the phase."""

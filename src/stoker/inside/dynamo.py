@@ -28,6 +28,13 @@ def hide_from_dynamo():
             skip(code)
 
 
+def hide_code(code):
+    """One more."""
+    skip = _skip_of(sys.modules.get("torch._C._dynamo.eval_frame"))
+    if skip is not None:
+        skip(code)
+
+
 def _skip_of(evaluation):
     """From about torch 2.6 on a strategy is set, before that there was one function; older ones have none."""
     if hasattr(evaluation, "set_code_exec_strategy"):

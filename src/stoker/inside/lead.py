@@ -29,6 +29,8 @@ FIRST_S = 0.5
 SAMPLE_S = 0.1
 TICKS_MAX = 64
 EDGES_MAX = 150
+EDGE_MAX_S = 0.00005
+"""An edge that takes longer has waited in a full queue, as the script's next launch would have."""
 GAP_MIN_S = 0.3
 OVERDUE_S = 20.0
 MANY = 300
@@ -88,6 +90,11 @@ class LeadClock:
         self.tape.start()
 
     def _usable(self):
+        """A torch without CUDA has its names, too."""
+        built = getattr(self.cuda, "_is_compiled", None)
+        if built is not None and not built():
+            self.next_tick = float("inf")
+            return False
         return self.cuda.is_initialized() and not self.captures()
 
     def captures(self):
@@ -242,7 +249,7 @@ class _LeadTape(Tape):
             self.full = self.spoiled = True
             self.clock.error = error
         self.full = self.full or len(self.edges) >= EDGES_MAX
-        self.cost_s += perf_counter() - began
+        self.cost_s += min(perf_counter() - began, EDGE_MAX_S)
 
     def _allocations(self, phase):
         """How often torch has given out memory of this GPU so far: a phase in which it did issues work. Asked

@@ -87,11 +87,13 @@ class Account:
         idle_s = max(0.0, end - max(start, done))
         if next_done is None:
             return UNKNOWN, end - start
-        if next_done <= max(done, end) + ISSUED_S and not self._issues(phase):
-            return IDLE, idle_s
-        if next_done - end < NEAR_S:
-            return NEAR, idle_s
-        return HOST, 0.0
+        if next_done > max(done, end) + (NEAR_S if self._quiet(phase) else ISSUED_S) or self._issues(phase):
+            return (NEAR, idle_s) if next_done - end < NEAR_S else (HOST, 0.0)
+        return IDLE, idle_s
+
+    def _quiet(self, phase):
+        """Known to issue nothing: a GPU that was idle for long takes its time over the event alone."""
+        return self.seen[phase] >= SEEN_MIN and not self._issues(phase)
 
 
 def _carried(edges):

@@ -31,6 +31,7 @@ LINES_S = 5.0
 SETTLE_S = 30.0
 THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
+_WAITING = (wire.SYNC, wire.H2D)
 _TWIN = {wire.FORWARD: wire.INFER, wire.OTHER: wire.LOSS}
 
 
@@ -135,7 +136,10 @@ class Pulse:
         frame = sys._current_frames().get(owner)
         if frame is None:
             return
-        if phase == wire.THIN:
+        waiting = self.codes.get(frame.f_code)
+        if waiting in _WAITING:
+            phase = waiting
+        elif phase == wire.THIN:
             phase = THIN_OTHER + self._on_stack(frame)
         self.recent.append((perf_counter(), phase, self.places.with_callers(frame)))
         self.samples += 1

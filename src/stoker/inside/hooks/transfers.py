@@ -50,14 +50,19 @@ class TransferHook(Hook):
         torch = sys.modules["torch"]
         tensor = torch.Tensor
         for name in _READS:
-            self.patch(tensor, name, self._timed(getattr(tensor, name), _is_read))
+            self._put_on(tensor, name, _is_read, SYNC)
         for name in _MOVES:
-            self.patch(tensor, name, self._timed(getattr(tensor, name), _is_move))
-        self.patch(tensor, "copy_", self._timed(tensor.copy_, _is_copy))
-        cuda = torch.cuda
-        self.patch(cuda, "synchronize", self._timed(cuda.synchronize, _is_wait))
-        for kind in (cuda.Stream, cuda.Event):
-            self.patch(kind, "synchronize", self._timed(kind.synchronize, _is_wait))
+            self._put_on(tensor, name, _is_move, H2D)
+        self._put_on(tensor, "copy_", _is_copy, H2D)
+        for owner in (torch.cuda, torch.cuda.Stream, torch.cuda.Event):
+            self._put_on(owner, "synchronize", _is_wait, SYNC)
+
+    def _put_on(self, owner, name, judge, phase):
+        """What it was is known afterwards; a look that finds the thread inside goes by its code, of which
+        each kind has one of its own."""
+        call = self._timed(getattr(owner, name), judge)
+        call.__code__ = self.agent.waiting_code(call.__code__, phase)
+        self.patch(owner, name, call)
 
     def begin(self, args):
         return perf_counter()

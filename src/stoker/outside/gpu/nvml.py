@@ -38,6 +38,9 @@ _GPU_UTILIZATION_SAMPLES = 1
 _MEMORY_V2 = 0x02000028
 _VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _POLLS_MAX = 1000
+# Dear looks after which the dearest question is asked again. (CPU on an H200, driver 580, 2026-11: energy 4.2
+# ms, samples 2.9 ms, all the others together 0.5 ms; GPM, at every look, 2.3 ms.)
+_ENERGY_EVERY = 30
 _EMPTY_LOOKS_MAX = 3
 
 
@@ -117,6 +120,7 @@ class Device:
         self._waited = 0
         self._no_samples: Refused | None = None
         self._polled: list[float] = []
+        self._dear_looks = 0
         self._by_gpm = False
         self.gpm_refused = self._open_gpm()
 
@@ -182,6 +186,7 @@ class Device:
             ("nvmlDeviceGetCurrentClocksEventReasons", handle),
             ("nvmlDeviceGetCurrentClocksThrottleReasons", handle),  # drivers before 535
         )
+        number, self._dear_looks = self._dear_looks, self._dear_looks + 1
         samples = self._samples()
         return {
             "samples": samples,
@@ -190,10 +195,13 @@ class Device:
             "sm_clock_mhz": ask.number("nvmlDeviceGetClockInfo", handle, _CLOCK_SM),
             "throttle_bits": whole(reasons, "nvmlDeviceGetCurrentClocksEventReasons"),
             "power_mw": ask.number("nvmlDeviceGetPowerUsage", handle),
-            "energy_mj": ask.number("nvmlDeviceGetTotalEnergyConsumption", handle),
             "temperature_c": ask.number("nvmlDeviceGetTemperature", handle, _TEMPERATURE_GPU),
             "processes": self._processes(),
+            **(self._energy() if number % _ENERGY_EVERY == 0 else {}),
         }
+
+    def _energy(self) -> dict[str, Any]:
+        return {"energy_mj": self._calls.number("nvmlDeviceGetTotalEnergyConsumption", self._handle)}
 
     def _open_gpm(self) -> Refused | None:
         """None where it works."""

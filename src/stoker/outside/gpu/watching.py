@@ -19,7 +19,7 @@ from stoker.outside.gpu.readings import Reader, device_row
 from stoker.outside.gpu.seam import Box, Facts, Gpus, Refused
 from stoker.outside.journal import Journal
 
-INTERVAL_S = 0.2
+INTERVAL_S = 0.5
 DEAR_S = 1.0
 IDLE_PCT = 0.5
 """GPM tells 0.006 % of a card that does nothing (H200, driver 580, 2026-11)."""

@@ -33,7 +33,7 @@ def clock() -> Clock:
 
 def watch_of(gpus: Gpus, folder: Path, clock: Clock) -> GpuWatch:
     journal = Journal(folder / "outside" / "gpu.jsonl")
-    return GpuWatch(gpus, journal, "r", pids_comparable=True, clock=clock)
+    return GpuWatch(gpus, journal, "r", pids_comparable=True, interval_s=0.2, clock=clock)
 
 
 def run_for(watch: GpuWatch, clock: Clock, seconds: float, own: frozenset[int] = frozenset({1})) -> None:
@@ -137,7 +137,7 @@ def test_polls_between_looks_where_the_driver_needs_it(tmp_path: Path, clock: Cl
 
 def test_a_long_run_is_looked_at_less_often(tmp_path: Path, clock: Clock) -> None:
     journal = Journal(tmp_path / "gpu.jsonl")
-    watch = GpuWatch(FakeGpus(), journal, "r", clock=clock)
+    watch = GpuWatch(FakeGpus(), journal, "r", interval_s=0.2, clock=clock)
     intervals = []
     for mib in (0, 7, 8, 17, 40):
         journal.written_bytes = mib * 2**20
