@@ -83,6 +83,7 @@ class Recorder:
         "want_shape",
         "thinning",
         "within",
+        "deferring",
         "left",
         "log",
         "replaying",
@@ -133,8 +134,9 @@ class Recorder:
         self.want_shape = True
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
+        self.deferring = False
         self.left = 0  # stretches to pass over
-        self.log = []  # their ends, to be told of together
+        self.log = []  # ends of stretches, to be told of together
         self.replaying = False
         self.at_tick = None
         self.at_lead = None
@@ -332,21 +334,20 @@ class Recorder:
             self.at_lead()
 
     def replay(self):
-        """Tell of the ends of stretches that were passed over, in one go: one by one, between calls that
-        empty the caches, this took 10 microseconds each (CPU, 2026-11), in a row less than half of that."""
+        """Tell of the ends of stretches noted in the log, in one go: one by one, between calls that empty the
+        caches, each took 10 microseconds (CPU, 2026-11), in a row a tenth of that."""
         if not self.log or self.replaying:
             return
         log, self.log, ticks = self.log, [], self.ticks
-        now = self.since, self.totals[THIN], self.within
+        now = self.since, self.totals, self.pending_infer_s, self.phase, self.within
         self.replaying = True
         try:
-            for ends, subject, self.since, self.totals[THIN], self.within in log:
+            for entry in log:
+                ends, subject, self.since, self.totals, self.pending_infer_s, self.phase, self.within = entry
                 ends(subject)
         finally:
-            self.since, self.totals[THIN], self.within = now
+            self.since, self.totals, self.pending_infer_s, self.phase, self.within = now
             self.replaying = False
-        if self.left <= 0 and self.phase == THIN and not self.within:
-            self.thinning.begin_stretch()
         if self.ticks != ticks:
             if self.at_tick is not None:
                 self.at_tick()

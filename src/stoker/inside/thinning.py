@@ -11,7 +11,7 @@ import random
 from math import frexp
 from time import perf_counter
 
-from .wire import BACKWARD, EVAL, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
+from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
 SHARE_MAX = 0.003
 """Of the wall time, for telling the phases apart."""
@@ -21,6 +21,7 @@ CLOSELY_MIN = 1 / 12
 CLOSELY_MAX = 0.7
 TICKS_MIN = 200
 REMEMBERED_S = 10.0
+TOLD_TOGETHER = 64
 SPLIT = (OTHER, INFER, FORWARD, LOSS, BACKWARD, OPTIM)
 
 _random = random.Random(0)  # our own: the script's random numbers are the script's
@@ -34,10 +35,8 @@ class Thinning:
         "closely_frac",
         "twice_mean",
         "drawn",
-        "skip",
         "start",
-        "at_start",
-        "thin_at_start",
+        "before",
         "whole",
         "closely",
         "pending",
@@ -53,10 +52,8 @@ class Thinning:
         self.closely_frac = 1.0
         self.twice_mean = 1.0
         self.drawn = 0
-        self.skip = 0
         self.start = 0.0
-        self.at_start = None
-        self.thin_at_start = 0.0
+        self.before = None
         self.whole = False
         self.closely = {}
         self.pending = {}
@@ -85,57 +82,47 @@ class Thinning:
         self.closely_frac = 1.0 if wanted > CLOSELY_MAX else wanted
         self.twice_mean = 2 / self.closely_frac - 1
         self.active = self.active or self.closely_frac < 1.0
+        recorder.deferring = self.active and not self.held
 
     # -- the training thread ---------------------------------------------------------------------------
 
-    def stretch_ends(self):
-        """Told of at once where it was looked at closely, else some time after (`Recorder.replay`)."""
+    def turn(self):
+        """A stretch has ended, and it was the last of those to pass over, or was looked at closely."""
         recorder = self.recorder
-        phase = recorder.phase
+        if recorder.left == 0 and recorder.phase == THIN:
+            recorder.phase = OTHER
+        else:
+            self.drawn = drawn = (self.drawn + 1) % len(_CHANCES)
+            recorder.left = skip = int(_CHANCES[drawn] * self.twice_mean)
+            if skip:
+                recorder.phase = THIN
+                recorder.after_model = False
+        if len(recorder.log) >= TOLD_TOGETHER or self.want_settle:
+            recorder.replay()
+            if self.want_settle and not recorder.log:
+                self.settle()
+
+    def stretch_ends(self):
+        """As the log tells it; the sums are those of its end."""
+        recorder = self.recorder
+        phase, totals, before = recorder.phase, recorder.totals, self.before
         if phase != THIN and phase != OTHER or recorder.within:
             return  # inside something larger: the stretch goes on
-        length = frexp(recorder.since - self.start)[1]
-        if phase == THIN:
-            self._passed_over(length)
-            self.start, self.thin_at_start = recorder.since, recorder.totals[THIN]
-        else:
-            self._looked_at(length)
-            self.begin_stretch()
-
-    def begin_stretch(self):
-        """The next ones are passed over, or the next one is looked at closely."""
-        recorder = self.recorder
-        if self.want_settle:
-            self.settle()
-        self.start = recorder.since
-        if self.skip > 0 and not self.held and recorder.stage is not EVAL:
-            recorder.phase = THIN
-            recorder.left = self.skip
-            recorder.after_model = False
-            recorder.pending_infer_s = 0.0
-            self.thin_at_start = recorder.totals[THIN]
-        else:
-            recorder.phase = OTHER
-            self.at_start = recorder.totals.copy()
-
-    def _passed_over(self, length):
-        pending = self.pending
-        spent = self.recorder.totals[THIN] - self.thin_at_start
-        pending[length] = pending.get(length, 0.0) + spent
-        self.skip -= 1
-
-    def _looked_at(self, length):
-        """Notes what it was spent on, and draws how many are passed over now."""
-        before, totals = self.at_start, self.recorder.totals
-        if before is not None and not self.whole:
-            shares = self.closely.get(length)
-            if shares is None:
-                shares = self.closely[length] = [0.0] * len(SPLIT)
-            for index, phase in enumerate(SPLIT):
-                shares[index] += totals[phase] - before[phase]
+        self.before, start, self.start = totals, self.start, recorder.since
+        if before is not None:
+            length = frexp(recorder.since - start)[1]
+            if phase == THIN:
+                self.pending[length] = self.pending.get(length, 0.0) + totals[THIN] - before[THIN]
+            elif not self.whole:
+                self._looked_at(length, before, totals)
         self.whole = False
-        self.drawn = drawn = (self.drawn + 1) % len(_CHANCES)
-        self.skip = int(_CHANCES[drawn] * self.twice_mean)
+
+    def _looked_at(self, length, before, totals):
+        shares = self.closely.get(length)
+        if shares is None:
+            shares = self.closely[length] = [0.0] * len(SPLIT)
+        for index, phase in enumerate(SPLIT):
+            shares[index] += totals[phase] - before[phase]
 
     def look_closely(self):
         """What begins now may be no training: it is looked at as a whole."""
@@ -147,30 +134,42 @@ class Thinning:
             now = perf_counter()
             recorder.totals[THIN] += now - recorder.since
             recorder.since = now
-            self._passed_over(frexp(now - self.start)[1])
+            if self.before is not None:
+                length = frexp(now - self.start)[1]
+                spent = recorder.totals[THIN] - self.before[THIN]
+                self.pending[length] = self.pending.get(length, 0.0) + spent
             recorder.phase = OTHER
             recorder.within = 0
+        self.before, self.start = recorder.totals.copy(), recorder.since
         self.whole = True
-        self.skip = 0
+        recorder.left = 0
 
     def hold(self, held):
-        """While held, everything is looked at closely."""
+        """While held, everything is looked at closely, and told of at once."""
         self.look_closely()
         self.held = held
+        self.recorder.deferring = self.active and not held
 
     def settle(self):
         """Give the time passed over to the phases."""
         self.want_settle = False
         totals = self.recorder.totals
+        if self.before is not None:
+            self.before = self.before.copy()
         for length, seconds in list(self.pending.items()):
             shares = self._shares(length)
             if shares is None:
                 continue
             del self.pending[length]
-            totals[THIN] -= seconds
-            for phase, share in zip(SPLIT, shares):
-                totals[phase] += seconds * share
+            self._give(totals, seconds, shares)
+            if self.before is not None:
+                self._give(self.before, seconds, shares)
             self.settled_infer_s += seconds * shares[1]
+
+    def _give(self, totals, seconds, shares):
+        totals[THIN] -= seconds
+        for phase, share in zip(SPLIT, shares):
+            totals[phase] += seconds * share
 
     def _shares(self, length):
         """Of the stretches nearest in length; None where none was looked at closely yet."""

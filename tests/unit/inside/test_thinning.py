@@ -110,6 +110,8 @@ def thinned(driven):
     driven.recorder.adopt()
     state.active, state.closely_frac, state.twice_mean = True, CLOSELY_MIN, 1000
     driven.step(0.001)
+    state.hold(False)
+    driven.step(0.001)
     driven.step(0.001)
     assert driven.recorder.phase == THIN
     return driven.recorder
@@ -125,7 +127,7 @@ def test_a_step_inside_a_step_is_one_tick(driven) -> None:
 def test_a_step_inside_backward_ends_no_stretch(driven) -> None:
     recorder = thinned(driven)
     recorder.replay()
-    recorder.thinning.skip = recorder.left = 1  # the next end would be followed by a close look
+    recorder.left = 1  # the next end would be followed by a close look
     driven.spend_on(BACKWARD, lambda: driven.step(0.001))
     assert recorder.phase == THIN
     driven.step(0.001)

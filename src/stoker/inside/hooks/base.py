@@ -8,7 +8,7 @@ from time import perf_counter
 from ..dynamo import tracing_check
 from ..recorder import CLOSES_LOSS
 from ..thinning import SPLIT
-from ..wire import OPTIM, OTHER, THIN
+from ..wire import OPTIM, OTHER, THIN, TRAIN
 
 _get_ident = threading.get_ident
 _MISSING = object()
@@ -146,11 +146,17 @@ class Hook:
                         recorder.phase = before
                     if ends is None:
                         pass
-                    elif before == THIN:
-                        recorder.log.append((ends, args and args[0], now, recorder.totals[THIN], outer))
-                        recorder.left -= not outer
-                        if recorder.left <= 0:
-                            recorder.replay()
+                    elif recorder.deferring and recorder.stage is TRAIN:
+                        waits = recorder.pending_infer_s
+                        recorder.pending_infer_s = 0.0
+                        recorder.eval_candidate = None
+                        recorder.log.append(
+                            (ends, args and args[0], now, recorder.totals.copy(), waits, before, outer)
+                        )
+                        if not outer and (before == THIN or before == OTHER):
+                            recorder.left -= 1
+                            if recorder.left <= 0:
+                                recorder.thinning.turn()
                     else:
                         ends(args and args[0])
                 except Exception as error:
