@@ -182,6 +182,7 @@ LOOPS = {
 BLOCK_S = 0.75
 """Long: patching a class makes the interpreter forget what it had learnt about it, for some fifty ticks."""
 SETTLE_TICKS = 60
+WARM_UP_S = 5.0
 WIDTHS = {"cpu": (64, 256), "cuda": (64, 4096)}
 
 
@@ -205,8 +206,7 @@ def measure(name: str, pairs: int, device: str) -> dict[str, object]:
 def alternated(loop: Loop, switch: OnOff, pairs: int, block_s: float = BLOCK_S) -> dict[str, Any]:
     """Blocks with it on and off, in pairs of random order; it is left on."""
     switch.on()
-    for _ in range(30):
-        loop.tick()
+    warm_up(loop)
     ticks = max(3, round(block_s / (timed(loop, 20)[0] / 20)))
     wall: list[float] = []
     cpu: list[float] = []
@@ -228,11 +228,29 @@ def alternated(loop: Loop, switch: OnOff, pairs: int, block_s: float = BLOCK_S) 
         "ticks_per_block": ticks,
         "batch": loop.batch,
         "tick_ms": 1000 * statistics.median(tick_s),
+        "closely_frac": closely_frac(),
         "wall": estimate(wall),
         "cpu": estimate(cpu),
         "wall_log_ratios": [round(value, 5) for value in wall],
         "cpu_log_ratios": [round(value, 5) for value in cpu],
     }
+
+
+def closely_frac() -> float | None:
+    agent = sys.modules.get("_stoker_inside.agent")
+    return None if agent is None else agent.agent.recorder.thinning.closely_frac
+
+
+def warm_up(loop: Loop) -> None:
+    """As long as it takes until it is known how many stretches can be looked at closely; that is then kept:
+    the blocks without hooks would be taken for time in which little was called."""
+    end = time.perf_counter() + WARM_UP_S
+    while time.perf_counter() < end:
+        loop.tick()
+    agent = sys.modules.get("_stoker_inside.agent")
+    if agent is not None:
+        thinning = type(agent.agent.recorder.thinning)
+        thinning.review = lambda self: setattr(self, "want_settle", self.active)
 
 
 def timed(loop: Loop, ticks: int) -> tuple[float, float]:
