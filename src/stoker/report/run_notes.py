@@ -10,7 +10,7 @@ from stoker.diagnose.failure import place
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.record import HookFailure, ProcessRecord
 from stoker.model.run import Run, short_id
-from stoker.report.figures import counted, duration
+from stoker.report.figures import counted, duration, percent
 from stoker.report.gpu_notes import gpu_notes
 from stoker.report.page import NextCommand
 
@@ -96,6 +96,7 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
         found.append(f"source lines rest on only {counted(samples, 'look')}; a longer run gives better ones")
     if not main.record.ended and summary.run.info.ended_s is not None:
         found.append("the training process was ended from outside: its last second may be missing")
+    found += _passed_over(main)
     gap = _longest_gap_s(main)
     if gap > 5:
         found.append(
@@ -105,6 +106,17 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
     if deep is not None and deep.mode == "asked" and deep.state == "not taken":
         found.append(f"no deep window was taken: {deep.why}")
     return found + gpu_notes(main)
+
+
+def _passed_over(main: Trainer) -> list[str]:
+    seconds = main.record.seconds
+    closely = seconds[-1].closely_frac if seconds else 1.0
+    if closely >= 1.0:
+        return []
+    return [
+        f"ticks are short: model, backward and optimizer were told apart in {percent(closely)} of them, "
+        "drawn at random, to keep the cost of watching low; the length of every tick is exact"
+    ]
 
 
 def _longest_gap_s(main: Trainer) -> float:

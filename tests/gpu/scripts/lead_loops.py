@@ -12,46 +12,17 @@ kind, seconds = sys.argv[1], float(sys.argv[2])
 device = torch.device("cuda")
 
 
-class Env:
-    """A host environment of 10 ms, or a batched one on the GPU."""
-
-    def __init__(self):
-        self.state = torch.randn(8192, 64, device=device)
-        self.weight = torch.randn(64, 64, device=device) / 8
-
-    def step(self, action):
-        if kind == "gpu_env":
-            for _ in range(150):
-                self.state = torch.tanh(self.state @ self.weight + 0.1)
-            return self.state
-        time.sleep(0.010)
-        return None
-
-
 def slow_function():
     time.sleep(0.100)
 
 
-class Slow(torch.utils.data.Dataset):
-    def __len__(self):
-        return 100_000
-
-    def __getitem__(self, index):
-        time.sleep(0.030)
-        return torch.zeros(8)
-
-
-big = kind not in ("launching",)
-width, depth, batch = (4096, 4, 4096) if big else (256, 24, 64)
+width, depth, batch = 4096, 4, 4096
 model = torch.nn.Sequential(
     *[layer for _ in range(depth) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())]
 ).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 inputs = torch.randn(batch, width, device=device)
-env = Env()
 other = torch.cuda.Stream() if kind == "streams" else None
-if kind == "hidden":
-    loader = iter(torch.utils.data.DataLoader(Slow(), batch_size=None, num_workers=0))
 
 
 def update():
@@ -77,17 +48,9 @@ if kind == "graph":
             result = torch.tanh(result @ static)
 
 torch.cuda.synchronize()
-waits = kind in ("env", "gpu_env")
-if not waits:
-    torch.cuda.set_sync_debug_mode("error")  # whoever waits for the GPU from here on fails
+torch.cuda.set_sync_debug_mode("error")  # whoever waits for the GPU from here on fails
 end, ticks = time.perf_counter() + seconds, 0
 while time.perf_counter() < end:
-    if kind in ("env", "gpu_env"):
-        env.step(None)
-    if kind == "hidden":
-        next(loader)
-        for _ in range(7):
-            model(inputs)
     if kind == "function":
         slow_function()
     if graph is not None:
@@ -97,7 +60,5 @@ while time.perf_counter() < end:
             inputs @ inputs.T
     loss = update()
     ticks += 1
-    if waits:
-        loss.item()
 torch.cuda.set_sync_debug_mode("default")
 print("ticks", ticks, "loss", loss.item())
