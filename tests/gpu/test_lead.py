@@ -1,5 +1,5 @@
-"""The lead on loops that never wait: torch is told to raise at the first wait, so none is added. (What the page
-makes of it, on loops whose idle time is known: test_gpu_page.py.)"""
+"""The lead on loops that never wait: torch is told to raise at the first wait, so none is added. (What the
+page makes of it, on loops whose idle time is known: test_gpu_page.py.)"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Loops of which it is known whose fault the GPU's idle time is.
-
-python lead_loops.py KIND SECONDS     KIND: env, hidden, launching, gpu_env, function, graph, streams
-"""
+"""Loops that never wait for the GPU, and tell torch so: function, graph, streams."""
 
 import sys
 import time
