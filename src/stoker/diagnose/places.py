@@ -39,7 +39,7 @@ def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
 
 def _sampled(record: ProcessRecord, window: Sums) -> list[LineShare]:
     stage = "train" if any(sample.stage == "train" for sample in record.sampled) else "startup"
-    measured = {blocking.phase for blocking in record.blocking}
+    measured = {blocking.phase for blocking in record.blocking if blocking.stage == "train"}
     looks: dict[str, list[Sampled]] = defaultdict(list)
     for sample in record.sampled:
         if sample.stage == stage and sample.phase not in measured:
@@ -100,14 +100,17 @@ def _named(line: Line) -> Line:
 
 
 def _measured(record: ProcessRecord, window: Sums) -> list[LineShare]:
-    """Their sums run over the whole life of the process: scaled to the window by their phase."""
-    life: dict[str, float] = defaultdict(float)
-    for blocking in record.blocking:
-        life[blocking.phase] += blocking.total_s
+    """Their sums run over the whole train stage: scaled to the window by their phase."""
+    trained = [blocking for blocking in record.blocking if blocking.stage == "train"]
+    total_s: dict[str, float] = defaultdict(float)
+    for b in trained:
+        total_s[b.phase] += b.total_s
     return [
-        LineShare(b.phase, b.place, pct(window, b.phase) * b.total_s / life[b.phase], b.count, True, b.count)
-        for b in record.blocking
-        if life[b.phase]
+        LineShare(
+            b.phase, b.place, pct(window, b.phase) * b.total_s / total_s[b.phase], b.count, True, b.count
+        )
+        for b in trained
+        if total_s[b.phase]
     ]
 
 

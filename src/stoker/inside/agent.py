@@ -360,7 +360,8 @@ class Agent:
         self.writer.row(wire.LINES, {"samples": self.pulse.samples, "lines": lines})
         if self.syncs:
             table = [
-                [wire.PHASES[p], place, n, round(s, 6)] for (p, place), (n, s) in list(self.syncs.items())
+                [wire.PHASES[p], place, n, round(s, 6), stage]
+                for (p, stage, place), (n, s) in list(self.syncs.items())
             ]
             self.writer.row(wire.SYNCS, {"syncs": table})
         if self.recorder.range_totals:

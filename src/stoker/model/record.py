@@ -170,6 +170,7 @@ class Blocking:
     place: Place
     count: int
     total_s: float
+    stage: str = "train"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class _Collected:
         self.places: dict[int, Place] = {}
         self.callers: dict[int, tuple[Line, ...]] = {}
         self.lines: list[tuple[str, str, int, int]] = []
-        self.syncs: list[tuple[str, int, int, float]] = []
+        self.syncs: list[tuple[str, int, int, float, str]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
         self.devices: list[DeviceUse] = []
@@ -175,7 +175,9 @@ class _Collected:
             case wire.LINES:
                 self.lines = [(_phase(p), str(stage), int(at), int(n)) for p, stage, at, n in row["lines"]]
             case wire.SYNCS:
-                self.syncs = [(_phase(p), int(at), int(n), float(s)) for p, at, n, s in row["syncs"]]
+                self.syncs = [
+                    (_phase(p), int(at), int(n), float(s), str(stage)) for p, at, n, s, stage in row["syncs"]
+                ]
             case wire.RANGES:
                 self.ranges = {name: (int(n), float(s)) for name, (n, s) in row["ranges"].items()}
             case wire.HOOK:
@@ -238,8 +240,8 @@ class _Collected:
             )
 
     def _blocking(self) -> Iterable[Blocking]:
-        for phase, place, count, seconds in self.syncs:
-            yield Blocking(phase, self.places.get(place, Place(None, None)), count, seconds)
+        for phase, place, count, seconds, stage in self.syncs:
+            yield Blocking(phase, self.places.get(place, Place(None, None)), count, seconds, stage)
 
 
 def _header(row: Row) -> Row:

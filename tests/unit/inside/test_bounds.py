@@ -33,7 +33,7 @@ def busy_second(driven, ticks: int) -> None:
 def fill_with_everything(driven) -> None:
     """More lines, ranges and waits than a real script has."""
     driven.agent.pulse.lines = {(p % 13, "train", p): 123_456 + p for p in range(400)}
-    driven.agent.syncs = {(9, p): (1_000_000 + p, 12_345.678901) for p in range(50)}
+    driven.agent.syncs = {(9, "train", p): (1_000_000 + p, 12_345.678901) for p in range(50)}
     driven.recorder.range_totals = {
         f"part of the loop number {n}": (1_000_000, 12_345.678) for n in range(50)
     }

@@ -55,7 +55,7 @@ ROWS: list[dict[str, Any]] = [
     {"k": "place", "id": 1, "leaf": LINE, "user": LINE},
     {"k": "sequence", "runs": [], "growing": [0, 60]},
     {"k": "lines", "lines": [["forward", "train", 1, 40]]},
-    {"k": "syncs", "syncs": [["sync", 1, 3, 0.5]]},
+    {"k": "syncs", "syncs": [["sync", 1, 3, 0.5, "train"]]},
     {"k": "ranges", "ranges": {"mine": [3, 0.5]}},
     {
         "k": "loader", "id": 0, "num_workers": 1, "batch_size": 4, "prefetch_factor": 2,

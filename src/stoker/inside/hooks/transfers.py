@@ -92,7 +92,7 @@ class TransferHook(Hook):
         return call
 
     def note(self, phase, seconds):
-        key = (phase, self.agent.places.of(caller(2)))
+        key = (phase, self.recorder.stage, self.agent.places.of(caller(2)))
         count, total = self.agent.syncs.get(key, (0, 0.0))
         self.agent.syncs[key] = (count + 1, total + seconds)
 
