@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from . import hooks, imports, wire
+from . import hooks, imports, tape, wire
 from .devices import Devices
 from .dynamo import hide_code, hide_from_dynamo
 from .failure import describe
@@ -88,6 +88,7 @@ class Agent:
 
     def forked(self):
         self.pulse.wake()
+        tape.forget(self.recorder)
         self.recorder.reset()
         self._fresh()
         for hook in self.hooks:

@@ -62,6 +62,13 @@ class Tape:
         return _overlaid(_with_loss(whole), self.told_later)
 
 
+def forget(recorder):
+    """In the child of a fork: whatever ran in its parent does not run here, and its GPU is out of reach."""
+    global _running
+    _running = None
+    recorder.__class__ = Recorder
+
+
 class _Taped(Recorder):
     __slots__ = ()
 

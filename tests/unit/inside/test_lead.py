@@ -282,11 +282,16 @@ def test_two_streams_are_told_apart(trained: Trained) -> None:
 
 def test_a_child_of_a_fork_begins_anew(trained: Trained) -> None:
     trained.run(trained.update)
-    trained.driven.agent.forked = None
-    trained.driven.recorder.reset()
-    trained.hook.forked()
+    while trained.hook.clock.tape is None:
+        trained.update()
+    trained.driven.agent.hooks = [trained.hook]
+    trained.driven.agent.forked()
+    recorder, recorded = trained.driven.recorder, trained.cuda.recorded
+    assert type(recorder).__name__ == "Recorder"
+    recorder.phase = ENV
+    assert trained.cuda.recorded == recorded
     assert trained.hook.row() is None
-    assert trained.driven.recorder.at_lead is not None
+    assert recorder.at_lead is not None
 
 
 def test_phases_are_the_same_with_samples_and_without(trained: Trained) -> None:
