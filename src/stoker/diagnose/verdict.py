@@ -32,7 +32,8 @@ def judge(found: Signals) -> Verdict:
     worth = [one for one in findings if one.in_code and _worth(one)]
     work_pct = _work_pct(found)
     if outside and (found.gpu is None or found.gpu.shared or not worth):
-        return Verdict(Outcome.NOT_FIXABLE, f"{outside[0].says}; no change of the code helps", findings)
+        ordered = (*outside, *(one for one in findings if one.in_code))
+        return Verdict(Outcome.NOT_FIXABLE, "a change of the code does not help against this", ordered)
     if worth and not _works_enough(found, worth):
         return Verdict(Outcome.CAUSES, worth[0].says, findings)
     if work_pct is not None and work_pct >= HEALTHY_WORK_PCT:

@@ -26,7 +26,9 @@ def view(**more: Any) -> LoaderView:
 
 
 def gpu(**more: Any) -> GpuSignals:
-    plain = GpuSignals(60.0, 50.0, 40.0, {}, 0.0, "events", 20.0, 10.0, 0.6, False, "", 1, 0.0, (), 1.0)
+    plain = GpuSignals(
+        60.0, 50.0, "gpm", 40.0, {}, 0.0, "events", 20.0, 10.0, 0.6, False, "", True, 0.0, (), 1.0
+    )
     return replace(plain, **more)
 
 
@@ -230,6 +232,16 @@ def test_a_gpu_nobody_could_measure_cannot_be_told() -> None:
     told = judge(on_gpu(dict.fromkeys(PHASES, None), {"data": 50.0, "forward": 50.0}, gpu=unmeasured))
     assert told.outcome is Outcome.CANNOT_TELL
     assert "doctor" in told.would_tell
+
+
+@pytest.mark.parametrize("code", ["SK404", "SK405"])
+def test_the_figures_of_a_shared_card_are_not_this_trainings(code: str) -> None:
+    found = FOUND[code]
+    assert found.gpu is not None
+    both = replace(found, gpu=replace(found.gpu, alone=False, shared=True, sharing="another process"))
+    told = judge(both)
+    assert [one.code for one in told.findings] == ["SK501"]
+    assert told.outcome is Outcome.NOT_FIXABLE
 
 
 def test_ranks_that_arrive_together_have_no_straggler() -> None:

@@ -32,9 +32,9 @@ def find(found: Signals) -> Finding | None:
             Fix("make a sample cheaper: decode at the size needed, smaller or raw files, cache"),
             Fix("move augmentation to the GPU, a batch at a time"),
             Fix(
-                "one thread for each worker",
-                "DataLoader(dataset, num_workers=8)",
-                "DataLoader(dataset, num_workers=8, worker_init_fn=lambda _: torch.set_num_threads(1))",
+                "one thread in each worker: OpenCV starts its own",
+                "",
+                "cv2.setNumThreads(0)  # in worker_init_fn",
             ),
             Fix("ask for more cores (cpuset, --cpus, Slurm's --cpus-per-task), or leave them to yourself"),
         ),

@@ -38,7 +38,7 @@ def find(found: Signals) -> Finding | None:
         found.lost_of,
         [
             share("of the training thread's time is in this line", line.pct / 100, "looks"),
-            share("of it is in this phase", found.host_pct[line.phase] / 100, "host clock"),
+            share("is in the whole phase", found.host_pct[line.phase] / 100, "host clock"),
             number("{} looks found it there", float(line.samples), "looks", "looks"),
         ],
         "comment the line out, or give it a constant: ticks/s rise by up to the ceiling",

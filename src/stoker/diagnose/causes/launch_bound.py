@@ -39,7 +39,7 @@ def find(found: Signals) -> Finding | None:
         found.lost_of,
         [
             share("of the window the GPU waits for a launch (inferred)", lost, found.gpu.source),
-            share("of it is real work", _frac(found.gpu.real_work_pct), "gpm"),
+            share("is real work", _frac(found.gpu.real_work_pct), found.gpu.real_work_source),
         ],
         "a batch twice as large takes about as long a tick",
         _FIXES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause
+from stoker.diagnose.causes.cause import Cause, number
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Evidence, Finding, Fix, Severity
 
@@ -17,7 +17,7 @@ def find(found: Signals) -> Finding | None:
     gpu = found.gpu
     if gpu is None or not gpu.shared:
         return None
-    busy = [Evidence(f"the card reads {gpu.busy_pct:.0f} % busy, of all together", gpu.busy_pct, "%", "nvml")]
+    busy = number("the card reads {} % busy, of all together", gpu.busy_pct, "%", "nvml")
     return Finding(
         code=CODE,
         name=NAME,
@@ -25,7 +25,7 @@ def find(found: Signals) -> Finding | None:
         severity=Severity.WARNING,
         recoverable_frac=None,
         recoverable_of="GPU time of others",
-        evidence=(Evidence(gpu.sharing, None, "", "nvml"), *(busy if gpu.busy_pct is not None else [])),
+        evidence=(Evidence(gpu.sharing, None, "", "nvml"), *([busy] if busy else [])),
         confirm="the same run on a card of its own",
         fixes=_FIXES,
         no_ceiling="how much of the time is the other's is not counted",

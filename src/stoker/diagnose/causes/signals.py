@@ -29,6 +29,7 @@ class BlockingLine:
 class GpuSignals:
     busy_pct: float | None
     real_work_pct: float | None
+    real_work_source: str
     idle_pct: float | None
     launching_pct: Mapping[str, float]
     """By phase."""
@@ -40,7 +41,8 @@ class GpuSignals:
     memory_frac: float | None
     shared: bool
     sharing: str
-    own_processes: int
+    alone: bool
+    """The card's figures are this process's own, as far as anybody can tell."""
     throttled_frac: float | None
     throttled_by: tuple[str, ...]
     clock_frac: float | None
@@ -233,6 +235,7 @@ def _gpu(use: GpuUse) -> GpuSignals:
     return GpuSignals(
         busy_pct=budget.busy_pct,
         real_work_pct=budget.real_work_pct,
+        real_work_source=str(budget.real_work_source or "not measured"),
         idle_pct=budget.idle_pct if budget.idle_pct is not None else budget.told_idle_pct,
         launching_pct={cause.phase: cause.launching_pct for cause in budget.phases},
         unexplained_pct=(budget.unknown_idle_pct or 0.0) + budget.unknown_pct,
@@ -242,7 +245,7 @@ def _gpu(use: GpuUse) -> GpuSignals:
         memory_frac=held / total if held is not None and total else None,
         shared=use.shared,
         sharing=view.sharing.text if view else "",
-        own_processes=use.own_processes,
+        alone=use.alone,
         throttled_frac=view.throttled_frac if view else None,
         throttled_by=tuple(name for name, _ in view.throttled_by) if view else (),
         clock_frac=clock / highest if clock and highest else None,

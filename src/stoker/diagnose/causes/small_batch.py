@@ -23,6 +23,8 @@ def find(found: Signals) -> Finding | None:
     gpu = found.gpu
     if gpu is None or gpu.busy_pct is None or gpu.real_work_pct is None or gpu.memory_frac is None:
         return None
+    if not gpu.alone:
+        return None
     fills_little = gpu.real_work_pct < LITTLE_WORK_FRAC * gpu.busy_pct
     if gpu.busy_pct < BUSY_FOR_BATCH_PCT or not fills_little or gpu.memory_frac >= MEMORY_FREE_FRAC:
         return None
@@ -34,7 +36,7 @@ def find(found: Signals) -> Finding | None:
         "GPU busy with little work",
         [
             share("of the window the GPU is busy", gpu.busy_pct / 100, "gpm or nvml"),
-            share("is real work", gpu.real_work_pct / 100, "gpm or deep window"),
+            share("is real work", gpu.real_work_pct / 100, gpu.real_work_source),
             share("of its memory is in use", gpu.memory_frac, "nvml"),
         ],
         "twice the batch takes much less than twice as long a tick",

@@ -45,7 +45,7 @@ def find(found: Signals) -> Finding | None:
 
 
 def _off(gpu: GpuSignals) -> bool:
-    if gpu.tensor_pct is None or gpu.dram_pct is None or gpu.real_work_pct is None:
+    if not gpu.alone or gpu.tensor_pct is None or gpu.dram_pct is None or gpu.real_work_pct is None:
         return False
     works = gpu.real_work_pct >= TENSOR_WORK_PCT
     return works and gpu.tensor_pct < TENSOR_OFF_PCT and gpu.dram_pct < DRAM_LOW_PCT
