@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes import CAUSES
-from stoker.diagnose.causes.signals import Signals, signals, waits
+from stoker.diagnose.causes.signals import GpuSignals, Signals, signals, waits
 from stoker.diagnose.causes.thresholds import (
+    BUSY_FOR_BATCH_PCT,
     HEALTHY_CEILING,
     HEALTHY_WORK_PCT,
+    LITTLE_WORK_FRAC,
     MIN_TICKS,
     MIN_WINDOW_S,
     UNEXPLAINED_PCT,
@@ -86,9 +88,18 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
     if lost[top] >= UNEXPLAINED_PCT:
         seen = f"{lost[top]:.0f} % of the window is lost in {top}, and no known cause fits"
         return _cannot(seen, "a longer run gives more lines; see the lines below", findings)
-    return Verdict(
-        Outcome.HEALTHY, "nothing that can be named would make it more than 1.05 times as fast", findings
-    )
+    if found.gpu is not None and _works_little(found.gpu):
+        seen = f"the GPU is busy {found.gpu.busy_pct:.0f} %, with little work, and no known cause fits"
+        return _cannot(seen, "stoker run --deep -- …: which kernels, and how small", findings)
+    unmeasured = "; real work was not measured" if _work_pct(found) is None else ""
+    text = f"nothing that can be named would make it more than {HEALTHY_CEILING:g} times as fast{unmeasured}"
+    return Verdict(Outcome.HEALTHY, text, findings)
+
+
+def _works_little(gpu: GpuSignals) -> bool:
+    if gpu.busy_pct is None or gpu.real_work_pct is None or gpu.busy_pct < BUSY_FOR_BATCH_PCT:
+        return False
+    return gpu.real_work_pct < LITTLE_WORK_FRAC * gpu.busy_pct
 
 
 def _cannot(seen: str, would_tell: str, findings: tuple[Finding, ...] = ()) -> Verdict:

@@ -181,6 +181,13 @@ def test_a_worker_that_waits_for_a_core_does_not_wait_for_storage() -> None:
     assert codes(replace(crowded, queue_per_core=1.0)) == ["SK104"]
 
 
+def test_workers_that_compute_on_all_cores_leave_none() -> None:
+    """Whatever the machine's own figure says."""
+    crowded = loading(loader=view(workers=4, cpu_frac=0.5), cores_allowed=2.0, queue_per_core=2.0)
+    assert codes(crowded) == ["SK103"]
+    assert codes(replace(crowded, cores_allowed=4.0)) == ["SK102"]
+
+
 def test_an_even_wait_is_no_restart_of_workers() -> None:
     """An epoch of two batches: half of the ticks are the first of one."""
     assert codes(loading(epochs=600, edge_data_frac=0.55, edge_tick_frac=0.5)) == ["SK102"]
@@ -225,6 +232,22 @@ def test_unexplained_idle_time_cannot_be_told() -> None:
     told = judge(on_gpu({}, {"forward": 100.0}, gpu=gpu(unexplained_pct=38.0)))
     assert told.outcome is Outcome.CANNOT_TELL
     assert "--deep" in told.would_tell
+
+
+def test_a_gpu_left_idle_by_the_model_itself_is_not_healthy() -> None:
+    """As where a part of the model is on the CPU: there is no cause for it yet."""
+    told = judge(on_gpu({"forward": 40.0}, {"forward": 80.0, "backward": 20.0}))
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert "forward" in told.text
+
+
+def test_a_gpu_busy_with_little_work_is_not_healthy() -> None:
+    full = gpu(busy_pct=96.0, real_work_pct=20.0, idle_pct=4.0, memory_frac=0.9)
+    assert judge(on_gpu({}, {"forward": 100.0}, gpu=full)).outcome is Outcome.CANNOT_TELL
+    unmeasured = replace(full, real_work_pct=None)
+    told = judge(on_gpu({}, {"forward": 100.0}, gpu=unmeasured))
+    assert told.outcome is Outcome.HEALTHY
+    assert "not measured" in told.text
 
 
 def test_a_gpu_nobody_could_measure_cannot_be_told() -> None:

@@ -18,6 +18,7 @@ from stoker.diagnose.causes.thresholds import (
     NOTE_FRAC,
     SUPPLY_MARGIN,
     WORKER_CPU_FRAC,
+    WORKERS_CORES_FRAC,
 )
 from stoker.model.finding import Evidence
 from stoker.model.record import Place
@@ -48,7 +49,17 @@ def blame(found: Signals) -> Blame | None:
         return Blame.COLLATE
     if _waits(found):
         return Blame.STORAGE
-    return Blame.CORES if (found.allowed_cpu_pct or 0.0) >= CORES_BUSY_PCT else Blame.WORKERS
+    return Blame.CORES if _no_core_left(found) else Blame.WORKERS
+
+
+def _no_core_left(found: Signals) -> bool:
+    """All are in use, whoever uses them; or the workers alone compute on most of those there are."""
+    view, allowed = found.loader, found.cores_allowed
+    if (found.allowed_cpu_pct or 0.0) >= CORES_BUSY_PCT:
+        return True
+    if view is None or not allowed or view.cpu_frac is None or view.busy_frac is None:
+        return False
+    return view.workers * view.busy_frac * view.cpu_frac >= WORKERS_CORES_FRAC * allowed
 
 
 def collate_frac(found: Signals) -> float:
@@ -97,6 +108,9 @@ def evidence(found: Signals) -> list[Evidence | None]:
 
 
 def worker_place(found: Signals) -> Place | None:
-    """The line workers are most often found in."""
+    """The line workers are most often found in; or the training thread, where it loads by itself."""
     lines = found.loader.lines if found.loader else []
+    own = found.top_line("data")
+    if found.loader and not found.loader.workers and own:
+        return own.place
     return Place(lines[0][0], lines[0][0]) if lines else None

@@ -140,7 +140,7 @@ def signals(summary: Summary) -> Signals | None:
         cores_used=host.cores_used if host else None,
         allowed_cpu_pct=host.allowed_cpu_pct if host else None,
         queue_per_core=_queue_per_core(summary.run.host, *_span(main)),
-        elsewhere_cores=_elsewhere_cores(summary.run.host, host),
+        elsewhere_cores=_elsewhere_cores(summary.run.host, host, main.record.pid),
         stages_s=dict(main.stages_s),
         env_steps_per_s=main.throughput.env_steps_per_s,
         envs_per_call=_envs_per_call(main),
@@ -207,7 +207,10 @@ def _queue_per_core(record: HostRecord, start_s: float | None, end_s: float | No
     return max(1.0, sum(looks) / len(looks) / cores) if cores and looks else None
 
 
-def _elsewhere_cores(record: HostRecord, view: HostView | None) -> float | None:
+def _elsewhere_cores(record: HostRecord, view: HostView | None, pid: int) -> float | None:
+    """None under a launcher or a shell: there the training is a process beside the first."""
+    if record.header is None or record.header.root_pid != pid:
+        return None
     rows = [row for row in record.readings if row.descendants_cpu_s_total is not None]
     if view is None or len(rows) < 2 or rows[-1].t <= rows[0].t:
         return None
@@ -265,6 +268,9 @@ def _ranks(summary: Summary) -> list[RankSignals]:
 
 
 def waits(found: Signals) -> dict[str, float]:
-    """What every wait of the training thread costs, % of the window; the model's own phases are no wait."""
+    """What each phase costs, % of the window. On a CPU the model's own phases are work; on a GPU one
+    that leaves it idle is a loss like any other."""
     work = COMPUTE if found.loss_is_work else COMPUTE - {"loss"}
+    if found.gpu:
+        work = frozenset()
     return {name: pct or 0.0 for name, pct in found.lost_pct.items() if name not in work}

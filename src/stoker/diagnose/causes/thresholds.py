@@ -29,6 +29,8 @@ WORKER_CPU_FRAC = 0.4
 """On a free core; below, a worker mostly waits. Own, 2026-11."""
 CORES_BUSY_PCT = 90.0
 """SageMaker Debugger's CPUBottleneck: CPU at 90 % or more (smdebug_rulesconfig 1.0.1, read 2026-11)."""
+WORKERS_CORES_FRAC = 0.75
+"""Of the allowed cores, in use by the loader's workers alone: the training needs some too. Own, 2026-11."""
 EDGE_FRAC = 0.5
 """Of the waiting for data that falls on the first tick of an epoch: own, 2026-11."""
 EDGE_LEAN = 3.0
