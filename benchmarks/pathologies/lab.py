@@ -37,6 +37,9 @@ class Job:
         return 0.0 if self.fixed else SHARE[self.dose] * TICK_S
 
     def going_on(self) -> bool:
+        """Its time begins with the first question: what a script sets up before is not counted."""
+        if not self.ticks:
+            self.began_s = time.perf_counter()
         return time.perf_counter() - self.began_s < self.seconds
 
     def ticked(self) -> None:
