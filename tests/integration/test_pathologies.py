@@ -43,7 +43,7 @@ def verdict(folder: Path, name: str, dose: int) -> dict[str, Any]:
     ],
 )
 def test_a_planted_fault_is_named(tmp_path: Path, name: str, code: str, function: str | None) -> None:
-    told = verdict(tmp_path, name, dose=3)
+    told = verdict(tmp_path, name, dose=1)  # a few seconds of the highest have too few ticks
     assert told["outcome"] == "causes", told
     first = told["findings"][0]
     assert first["code"] == code
