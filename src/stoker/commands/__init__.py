@@ -20,6 +20,7 @@ from stoker.report.escape import printable
 VERBS: dict[str, str] = {
     "run": "run a training under watch, then say where its time went",
     "why": "read a recorded run again",
+    "explain": "what a cause is, how it is seen, and how to fix it",
     "classify": "judge the logs you already have",
     "runs": "list recorded runs, or prune them",
     "doctor": "what can be measured on this machine, what not, and why",

@@ -6,10 +6,13 @@ import argparse
 from dataclasses import replace
 
 from stoker.commands.output import declare_formats, show
+from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.chosen import Bounds, choose, parse_bounds
 from stoker.diagnose.gate import Gate, parse_gate
 from stoker.diagnose.summary import Summary, summarise
+from stoker.diagnose.verdict import verdict
 from stoker.errors import UsageError
+from stoker.model.finding import Outcome, Severity
 from stoker.store.folder import find
 from stoker.store.reading import load, recorded_ticks
 
@@ -24,6 +27,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window", metavar="WINDOW", help="figures of 60s, of 60s..180s, or of ticks 500..2000"
     )
+    parser.add_argument(
+        "--fail-on",
+        type=_failing,
+        metavar="SK…|note|warning|critical",
+        help="exit code 1 where this cause, or one of at least this severity, is found",
+    )
     declare_formats(parser)
 
 
@@ -36,7 +45,26 @@ def run(args: argparse.Namespace) -> int:
     if gate is not None or bounds is not None:
         summary = _with_window(summary, gate, bounds)
     show(summary, args)
-    return 0
+    return int(args.fail_on is not None and _found(summary, args.fail_on))
+
+
+def _failing(text: str) -> str:
+    known = {cause.code for cause in CAUSES}
+    if text.upper() not in known and text.lower() not in set(Severity):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no cause and no severity; known: {', '.join([*sorted(known), *Severity])}"
+        )
+    return text.upper() if text.upper() in known else text.lower()
+
+
+def _found(summary: Summary, asked: str) -> bool:
+    """Small causes of a healthy run do not fail it by their severity; asked for by name they do."""
+    told = verdict(summary)
+    if asked in {cause.code for cause in CAUSES}:
+        return any(finding.code == asked for finding in told.findings)
+    order = list(Severity)
+    at_least = order[order.index(Severity(asked)) :]
+    return told.outcome is not Outcome.HEALTHY and any(one.severity in at_least for one in told.findings)
 
 
 def _with_window(summary: Summary, gate: Gate | None, bounds: Bounds | None) -> Summary:

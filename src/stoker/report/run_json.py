@@ -8,7 +8,9 @@ from dataclasses import asdict
 from stoker.diagnose.host import host_view
 from stoker.diagnose.sentence import sentence, stage_findings
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.verdict import verdict
 from stoker.model.deep import DeepNote
+from stoker.report.cause_data import verdict_data
 from stoker.report.gpu_data import gpu_data, gpu_watcher
 from stoker.report.run_notes import notes
 
@@ -23,6 +25,7 @@ def render(summary: Summary) -> str:
         "run": asdict(info),
         "folder": str(summary.run.folder),
         "sentence": sentence(summary),
+        "verdict": verdict_data(verdict(summary)),
         "whole_training": asdict(summary.length) if summary.length else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
         "trainers": [_trainer(trainer) for trainer in summary.trainers],

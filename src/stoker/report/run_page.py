@@ -11,8 +11,10 @@ from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.verdict import verdict
 from stoker.model.record import COMPUTE, PHASES, Place
 from stoker.model.run import RunFailure, RunInfo
+from stoker.report.cause_blocks import cause_blocks
 from stoker.report.chosen_block import chosen_block
 from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
 from stoker.report.gpu_blocks import gpu_blocks, other_gpus
@@ -46,6 +48,7 @@ def build(summary: Summary) -> Page:
         label = "stopped" if info.ended_by == "signal-from-user" else "failed"
         blocks.append(Facts(((label, failure_text(info.failure, info.cwd)),)))
     if summary.main is not None:
+        blocks += cause_blocks(verdict(summary), info.cwd)
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)
     blocks += other_gpus(summary)

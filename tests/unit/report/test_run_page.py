@@ -186,7 +186,7 @@ def test_json(make: Make, build: Callable[[Make], Run]) -> None:
     shown = json.loads(run_json.render(summarise(run)))
     assert set(shown) == {
         "schema", "run", "folder", "sentence", "whole_training", "trainers", "processes", "host", "notes",
-        "chosen", "gpu_watcher",
+        "chosen", "gpu_watcher", "verdict",
     }  # fmt: skip
     assert shown["schema"] == "stoker.why/1"
     assert shown["run"]["id"] == run.info.id
@@ -195,6 +195,8 @@ def test_json(make: Make, build: Callable[[Make], Run]) -> None:
         assert abs(sum(trainer["phase_pct"].values()) - 100) < 0.1
         assert trainer["window"]["seconds"] > 0
     page = text.plain(run_page.build(summarise(run)))
+    first = shown["verdict"]["findings"][:1] if shown["verdict"]["outcome"] == "causes" else []
+    assert all(finding["code"] in page and finding["evidence"] for finding in first)
     assert " ".join(shown["sentence"].split()) in " ".join(page.split())
 
 

@@ -1,0 +1,118 @@
+"""Faults of the training thread: Python, collector, checkpoints, evaluation, compiling; and of one rank."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import torch
+from lab import BATCH, SHARE, TICK_S, WIDTH, Job, Learner, burn, simple
+from torch.utils.data import DataLoader
+
+
+def hot_line(job: Job) -> None:
+    simple(job, lambda _: burn(job.cost_s))
+
+
+def lists(job: Job) -> None:
+    """A list of lists of numbers made into a tensor at each step."""
+    rows = np.random.rand((1, 40, 80, 160)[job.dose], WIDTH)
+    values = rows.tolist()
+    simple(job, lambda _: torch.from_numpy(rows) if job.fixed else torch.tensor(values))
+
+
+def collector(job: Job) -> None:
+    alive = [[index] for index in range((0, 150_000, 300_000, 600_000)[job.dose])]
+    simple(job, lambda _: gc.collect() if job.dose and not job.fixed else len(alive))
+
+
+def saving(job: Job) -> None:
+    state = {"weights": torch.randn((1, 250, 500, 1000)[job.dose], 100_000)}
+    often = 10_000 if job.fixed or not job.dose else 10
+
+    def between(step: int) -> None:
+        if step % often == 0:
+            torch.save(state, io.BytesIO())
+
+    simple(job, between)
+
+
+def evaluating(job: Job) -> None:
+    learner, x = Learner(), torch.randn(BATCH, WIDTH)
+    batches = (0, 40, 80, 160)[job.dose]
+    test = DataLoader(torch.randn(max(1, batches), BATCH, WIDTH), batch_size=None)
+
+    def evaluate() -> None:
+        learner.model.eval()
+        with torch.no_grad():
+            for rows in test:
+                learner.model(rows)
+        learner.model.train()
+
+    while job.going_on():
+        learner.step(x)
+        job.ticked()
+        if batches and job.ticks % (2000 if job.fixed else 25) == 0:
+            job.injecting(evaluate)
+
+
+def recompiling(job: Job) -> None:
+    torch._dynamo.config.cache_size_limit = 100_000
+    torch._dynamo.config.accumulated_cache_size_limit = 100_000
+    learner, x = Learner(), torch.randn(2 * BATCH, WIDTH)
+    known: set[int] = set()
+    call = torch.compile(learner.model, backend="eager", dynamic=False)
+    every = (10**9, 6, 3, 1)[job.dose]
+    rows = BATCH
+    while job.going_on():
+        if job.ticks % every == every - 1 and not job.fixed and rows < 2 * BATCH:
+            rows += 1
+        if rows in known:
+            learner.step(x[:rows], call)
+        else:  # the tick itself is counted in
+            known.add(rows)
+            job.injecting(lambda rows=rows: learner.step(x[:rows], call))
+        job.ticked()
+        if rows == 2 * BATCH:
+            rows = BATCH + 1
+            known.clear()
+            torch._dynamo.reset()
+
+
+def straggler(job: Job) -> None:
+    """Two ranks; rank 1 sleeps before each step."""
+    if "RANK" in os.environ:
+        _rank(job)
+        return
+    settings = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(random.randint(20_000, 50_000))}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, *sys.argv], env={**os.environ, **settings, "RANK": str(n), "WORLD_SIZE": "2"}
+        )
+        for n in range(2)
+    ]
+    codes = [rank.wait() for rank in ranks]
+    if any(codes):
+        raise SystemExit(1)
+
+
+def _rank(job: Job) -> None:
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    learner, x = Learner(), torch.randn(BATCH, WIDTH)
+    call = DistributedDataParallel(learner.model)
+    for _ in range(int(job.seconds / (TICK_S * (3 + SHARE[job.dose])))):
+        if rank and job.cost_s:
+            job.injecting(lambda: time.sleep(2 * job.cost_s))
+        learner.step(x, call)
+        job.ticked()
+    dist.destroy_process_group()

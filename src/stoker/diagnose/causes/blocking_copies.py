@@ -1,0 +1,50 @@
+"""SK403: copies to the GPU that hold up the training thread: from pageable memory, or not `non_blocking`."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.signals import Signals
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK403", "blocking copies to the GPU"
+_FIXES = (
+    Fix(
+        "page-locked memory, and copies that do not wait",
+        "loader = DataLoader(dataset)\nx = x.to(device)",
+        "loader = DataLoader(dataset, pin_memory=True)\nx = x.to(device, non_blocking=True)",
+    ),
+    Fix("copy less: uint8 images, made float and normalised on the GPU"),
+    Fix("what is used again and again stays on the GPU"),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    if found.gpu is None:
+        return None
+    copies = [line for line in found.blocking if line.phase == "h2d"]
+    line = max(copies, key=lambda one: one.pct, default=None)
+    lost = found.lost("h2d")
+    return finding(
+        CODE,
+        NAME,
+        f"copies to the GPU hold up the training{_pinned(found)}",
+        lost,
+        found.lost_of,
+        [
+            share("of the window the GPU idles or only copies meanwhile", lost, found.gpu.source),
+            share("of the thread's time is copying", found.host_pct["h2d"] / 100, "host clock"),
+            number("{} copies a tick by this line", line.per_tick if line else None, "1/tick", "host clock"),
+        ],
+        "pin_memory=True with non_blocking=True: the copies' share falls to about nothing",
+        _FIXES,
+        line.place if line else None,
+    )
+
+
+def _pinned(found: Signals) -> str:
+    if found.loader is None:
+        return ""
+    return " though the loader pins its memory" if found.loader.loader.pin_memory else " (pin_memory=False)"
+
+
+CAUSE = Cause(CODE, NAME, find)

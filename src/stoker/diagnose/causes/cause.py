@@ -1,0 +1,68 @@
+"""What a cause is made of, and how a finding is built from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import CRITICAL_FRAC, NOTE_FRAC, WARNING_FRAC
+from stoker.model.finding import Evidence, Finding, Fix, Severity
+from stoker.model.record import Place
+
+Find = Callable[[Signals], Finding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """`find` sees signals alone; the code is for ever, the name may change."""
+
+    code: str
+    name: str
+    find: Find
+
+
+def severity(recoverable_frac: float) -> Severity:
+    if recoverable_frac >= CRITICAL_FRAC:
+        return Severity.CRITICAL
+    return Severity.WARNING if recoverable_frac >= WARNING_FRAC else Severity.NOTE
+
+
+def finding(
+    code: str,
+    name: str,
+    says: str,
+    recoverable_frac: float,
+    of: str,
+    evidence: Iterable[Evidence | None],
+    confirm: str,
+    fixes: tuple[Fix, ...],
+    place: Place | None = None,
+) -> Finding | None:
+    """None where too little could be won to speak of."""
+    if recoverable_frac < NOTE_FRAC:
+        return None
+    return Finding(
+        code=code,
+        name=name,
+        says=says,
+        severity=severity(recoverable_frac),
+        recoverable_frac=recoverable_frac,
+        recoverable_of=of,
+        evidence=tuple(one for one in evidence if one is not None),
+        confirm=confirm,
+        fixes=fixes,
+        place=place,
+    )
+
+
+def share(text: str, frac: float | None, source: str) -> Evidence | None:
+    """`text` with its figure in %; None where there is none."""
+    if frac is None:
+        return None
+    return Evidence(f"{100 * frac:.0f} % {text}", 100 * frac, "%", source)
+
+
+def number(text: str, value: float | None, unit: str, source: str) -> Evidence | None:
+    """`text` has a place for the figure: `{}`."""
+    return None if value is None else Evidence(text.format(f"{value:.3g}"), value, unit, source)

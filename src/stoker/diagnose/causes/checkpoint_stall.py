@@ -1,0 +1,46 @@
+"""SK203: the training stands still while a checkpoint is written."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.signals import Signals
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK203", "checkpoint stall"
+_FIXES = (
+    Fix(
+        "save less often",
+        "if step % 50 == 0: torch.save(state, path)",
+        "if step % 2000 == 0: torch.save(state, path)",
+    ),
+    Fix(
+        "copy to host memory, write in a thread",
+        "torch.save(state, path)",
+        "copy = {k: v.detach().cpu().clone() for k, v in state.items()}\n"
+        "threading.Thread(target=torch.save, args=(copy, path)).start()",
+    ),
+    Fix("torch.distributed.checkpoint.async_save"),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    line = found.top_line("save")
+    return finding(
+        CODE,
+        NAME,
+        "the training waits for torch.save",
+        found.lost("save"),
+        found.lost_of,
+        [
+            share(
+                "of the training thread's time is in torch.save", found.host_pct["save"] / 100, "host clock"
+            ),
+            number("{} s in all", found.stages_s.get("save"), "s", "host clock"),
+        ],
+        "save ten times less often: the long ticks are gone",
+        _FIXES,
+        line.place if line else None,
+    )
+
+
+CAUSE = Cause(CODE, NAME, find)

@@ -1,0 +1,45 @@
+"""SK103: loading is slow because no core is free. More workers is the wrong advice."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.loading import Blame, blame, evidence, worker_place
+from stoker.diagnose.causes.signals import Signals
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK103", "no core left for loading"
+
+
+def find(found: Signals) -> Finding | None:
+    view = found.loader
+    if view is None or blame(found) is not Blame.CORES:
+        return None
+    busy = None if found.allowed_cpu_pct is None else found.allowed_cpu_pct / 100
+    return finding(
+        CODE,
+        NAME,
+        "loading waits for CPU cores, and all are in use: more workers would not help",
+        found.lost("data"),
+        found.lost_of,
+        [
+            *evidence(found),
+            share("of the allowed cores' time is in use", busy, "host watcher"),
+            number("{} cores are used by this training", found.cores_used, "cores", "host watcher"),
+            number("it may use {}", found.cores_allowed, "cores", "host watcher"),
+        ],
+        "one worker more changes nothing; the same run with more cores, or beside nobody, is faster",
+        (
+            Fix("make a sample cheaper: decode at the size needed, smaller or raw files, cache"),
+            Fix("move augmentation to the GPU, a batch at a time"),
+            Fix(
+                "one thread in each worker: OpenCV starts its own",
+                "",
+                "cv2.setNumThreads(0)  # in worker_init_fn",
+            ),
+            Fix("ask for more cores (cpuset, --cpus, Slurm's --cpus-per-task), or leave them to yourself"),
+        ),
+        worker_place(found),
+    )
+
+
+CAUSE = Cause(CODE, NAME, find)

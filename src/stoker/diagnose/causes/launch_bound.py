@@ -1,0 +1,54 @@
+"""SK402: many small kernels, each done before the next one comes."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, share
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.single_inference import find as single_inference
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK402", "launch-bound"
+_FIXES = (
+    Fix(
+        "let torch.compile fuse and graph",
+        "model = Net()",
+        'model = torch.compile(Net(), mode="reduce-overhead")',
+    ),
+    Fix(
+        "one kernel for all parameters",
+        "torch.optim.Adam(params, foreach=False)",
+        "torch.optim.Adam(params, fused=True)",
+    ),
+    Fix("a larger batch or more environments to a step, where the training allows it"),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    if found.gpu is None:
+        return None
+    launching = found.gpu.launching_pct
+    acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
+    lost = (sum(launching.values()) - acting) / 100
+    busiest = max(launching, key=launching.__getitem__, default="")
+    line = found.top_line(busiest)
+    return finding(
+        CODE,
+        NAME,
+        "the GPU waits for one small kernel after another: Python cannot launch them fast enough",
+        lost,
+        found.lost_of,
+        [
+            share("of the window the GPU waits for a launch (inferred)", lost, found.gpu.source),
+            share("is real work", _frac(found.gpu.real_work_pct), found.gpu.real_work_source),
+        ],
+        "a batch twice as large takes about as long a tick",
+        _FIXES,
+        line.place if line else None,
+    )
+
+
+def _frac(pct: float | None) -> float | None:
+    return None if pct is None else pct / 100
+
+
+CAUSE = Cause(CODE, NAME, find)

@@ -1,0 +1,116 @@
+"""Which one cause the waiting for data has: one decision, so that two causes never claim the same wait.
+
+The order matters: what makes "add workers" the wrong advice is asked first.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from stoker.diagnose.causes.cause import number, share
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import (
+    COLLATE_FRAC,
+    CORES_BUSY_PCT,
+    EDGE_FRAC,
+    EDGE_LEAN,
+    EDGES_MIN,
+    NOTE_FRAC,
+    SUPPLY_MARGIN,
+    WORKER_CPU_FRAC,
+    WORKERS_CORES_FRAC,
+)
+from stoker.model.finding import Evidence
+from stoker.model.record import Place
+
+
+class Blame(StrEnum):
+    MAIN_PROCESS = "main process"
+    RESTART = "worker restart"
+    COLLATE = "collate"
+    STORAGE = "storage"
+    CORES = "cores"
+    WORKERS = "workers"
+
+
+def blame(found: Signals) -> Blame | None:
+    """None where nobody waits for data, or it cannot be told why."""
+    view = found.loader
+    if view is None or found.lost("data") < NOTE_FRAC:
+        return None
+    if view.workers == 0:
+        alone = found.cores_allowed is not None and found.cores_allowed <= 1
+        return Blame.CORES if alone and not _waits(found) else Blame.MAIN_PROCESS
+    if _restarts(found):
+        return Blame.RESTART
+    if not _too_slow(found):
+        return None
+    if collate_frac(found) >= COLLATE_FRAC:
+        return Blame.COLLATE
+    if _waits(found):
+        return Blame.STORAGE
+    return Blame.CORES if _no_core_left(found) else Blame.WORKERS
+
+
+def _no_core_left(found: Signals) -> bool:
+    """All are in use, whoever uses them; or the workers alone compute on most of those there are."""
+    view, allowed = found.loader, found.cores_allowed
+    if (found.allowed_cpu_pct or 0.0) >= CORES_BUSY_PCT:
+        return True
+    if view is None or not allowed or view.cpu_frac is None or view.busy_frac is None:
+        return False
+    return view.workers * view.busy_frac * view.cpu_frac >= WORKERS_CORES_FRAC * allowed
+
+
+def collate_frac(found: Signals) -> float:
+    view = found.loader
+    if view is None or not view.fetch_ms or view.collate_ms is None:
+        return 0.0
+    return view.collate_ms / view.fetch_ms
+
+
+def _restarts(found: Signals) -> bool:
+    view = found.loader
+    if view is None or view.loader.persistent_workers or found.epochs < EDGES_MIN:
+        return False
+    edge, usual = found.edge_data_frac, found.edge_tick_frac
+    return edge is not None and usual is not None and edge >= EDGE_FRAC and edge >= EDGE_LEAN * usual
+
+
+def _too_slow(found: Signals) -> bool:
+    """The workers together cannot deliver what the training could take."""
+    supply = found.loader.supply_per_s if found.loader else None
+    return bool(supply and found.demand_per_s and supply < SUPPLY_MARGIN * found.demand_per_s)
+
+
+def _waits(found: Signals) -> bool:
+    """A worker is off the CPU, and not because others are on it: that share of the time it would have had
+    to wait for a core is allowed for."""
+    cpu = found.loader.cpu_frac if found.loader else None
+    return cpu is not None and cpu * (found.queue_per_core or 1.0) < WORKER_CPU_FRAC
+
+
+def evidence(found: Signals) -> list[Evidence | None]:
+    """What all causes of this family show."""
+    view = found.loader
+    supply = view.supply_per_s if view and view.workers else None
+    return [
+        share(
+            f"of the window {'the GPU idles' if found.gpu else 'goes to'} waiting for data",
+            found.lost("data"),
+            found.gpu.source if found.gpu else "host clock",
+        ),
+        number("the workers can deliver {} batches/s", supply, "batches/s", "loader workers"),
+        number(
+            "the training could take {}", found.demand_per_s if supply else None, "batches/s", "host clock"
+        ),
+    ]
+
+
+def worker_place(found: Signals) -> Place | None:
+    """The line workers are most often found in; or the training thread, where it loads by itself."""
+    lines = found.loader.lines if found.loader else []
+    own = found.top_line("data")
+    if found.loader and not found.loader.workers and own:
+        return own.place
+    return Place(lines[0][0], lines[0][0]) if lines else None

@@ -1,0 +1,42 @@
+"""SK101: the training thread fetches its own data (`num_workers=0`)."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.loading import Blame, blame, collate_frac, evidence, worker_place
+from stoker.diagnose.causes.signals import Signals
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK101", "data loaded by the training thread"
+_FIXES = (
+    Fix(
+        "let workers load while the model computes",
+        "DataLoader(dataset, batch_size=64)",
+        "DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True)",
+    ),
+    Fix("data that fits in memory: decode once, keep tensors, index them without a DataLoader"),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    view = found.loader
+    if view is None or blame(found) is not Blame.MAIN_PROCESS:
+        return None
+    return finding(
+        CODE,
+        NAME,
+        "the training thread loads every batch itself (num_workers=0) and computes nothing meanwhile",
+        found.lost("data"),
+        found.lost_of,
+        [
+            *evidence(found),
+            number("one batch takes {} ms to fetch", view.fetch_ms, "ms", "loader workers"),
+            share("of that in collate", collate_frac(found) or None, "loader workers"),
+        ],
+        "the same script with num_workers=2: the wait falls and ticks/s rise",
+        _FIXES,
+        worker_place(found),
+    )
+
+
+CAUSE = Cause(CODE, NAME, find)

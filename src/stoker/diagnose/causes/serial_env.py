@@ -1,0 +1,54 @@
+"""SK301: environments are stepped one after another on the training thread."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK301", "environment stepped on the training thread"
+_FIXES = (
+    Fix(
+        "environments in processes of their own",
+        "envs = gym.vector.SyncVectorEnv([make] * 8)",
+        "envs = gym.vector.AsyncVectorEnv([make] * 8)",
+    ),
+    Fix("a native vector environment (EnvPool), or one on the GPU, where there is one for your task"),
+    Fix("make the step itself cheaper: its hottest line is named above"),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    if not serial(found):
+        return None
+    line = found.top_line("env")
+    lost = found.lost("env")
+    return finding(
+        CODE,
+        NAME,
+        "the training thread steps the environment itself and computes nothing meanwhile",
+        lost,
+        found.lost_of,
+        [
+            share(
+                "of the window the GPU idles for it" if found.gpu else "of the window is in the environment",
+                lost,
+                found.gpu.source if found.gpu else "host clock",
+            ),
+            number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
+            number("{} environments to a step", found.envs_per_call, "envs", "host clock"),
+            number("{} cores are used by all of the run", found.cores_used, "cores", "host watcher"),
+        ],
+        "time env.step alone in a loop: as many steps/s as here means that it is the limit",
+        _FIXES,
+        line.place if line else None,
+    )
+
+
+def serial(found: Signals) -> bool:
+    """Nobody else of the run steps environments or computes much."""
+    return not found.env_processes and (found.elsewhere_cores or 0.0) < ELSEWHERE_CORES
+
+
+CAUSE = Cause(CODE, NAME, find)

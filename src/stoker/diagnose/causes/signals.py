@@ -1,0 +1,276 @@
+"""All that a rule may see, made once from a summary: figures, never the names of scripts or functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stoker.diagnose.gpu_use import GpuUse
+from stoker.diagnose.host import HostView, host_view
+from stoker.diagnose.loading import LoaderView
+from stoker.diagnose.places import LineShare
+from stoker.diagnose.summary import Summary, Trainer
+from stoker.model.host import HostRecord
+from stoker.model.record import COMPUTE, PHASES, Place
+from stoker.model.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingLine:
+    phase: str
+    place: Place
+    per_tick: float
+    pct: float
+    """Of the window, host clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSignals:
+    busy_pct: float | None
+    real_work_pct: float | None
+    real_work_source: str
+    idle_pct: float | None
+    launching_pct: Mapping[str, float]
+    """By phase."""
+    unexplained_pct: float
+    source: str
+    """Of the idle time by phase."""
+    tensor_pct: float | None
+    dram_pct: float | None
+    memory_frac: float | None
+    shared: bool
+    sharing: str
+    alone: bool
+    """The card's figures are this process's own, as far as anybody can tell."""
+    throttled_frac: float | None
+    throttled_by: tuple[str, ...]
+    clock_frac: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankSignals:
+    rank: int
+    tick_ms: float
+    phase_ms: Mapping[str, float]
+    """Per tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    window_s: float
+    ticks: int
+    host_pct: Mapping[str, float]
+    """Phases of the training thread, % of the window."""
+    lost_pct: Mapping[str, float | None]
+    """What a phase costs: on a GPU the idle time it caused, on a CPU its time. None: not known. Hidden waits
+    cost nothing."""
+    hidden: frozenset[str]
+    compute_pct: float
+    loss_is_work: bool
+    lines: tuple[LineShare, ...]
+    blocking: tuple[BlockingLine, ...]
+    loader: LoaderView | None
+    demand_per_s: float | None
+    """Batches a second the training could take."""
+    epochs: int
+    edge_data_frac: float | None
+    """Of the waiting for data: on the first ticks of epochs."""
+    edge_tick_frac: float | None
+    cores_allowed: float | None
+    cores_used: float | None
+    allowed_cpu_pct: float | None
+    queue_per_core: float | None
+    """Threads that run or want to, for each core of the machine; never below 1."""
+    elsewhere_cores: float | None
+    """Used by processes of the run other than the command's first."""
+    stages_s: Mapping[str, float]
+    env_steps_per_s: float | None
+    envs_per_call: float | None
+    acting_pct: float
+    env_processes: int
+    """Other processes of the run that stepped environments."""
+    gpu: GpuSignals | None
+    ranks: tuple[RankSignals, ...]
+
+    @property
+    def lost_of(self) -> str:
+        return "GPU idle time" if self.gpu else "time of the training thread"
+
+    def lost(self, phase: str) -> float:
+        """Known loss, as a share of the window."""
+        return (self.lost_pct.get(phase) or 0.0) / 100
+
+    def line_lost(self, line: LineShare) -> float:
+        """The part of its phase's loss that is the line's."""
+        whole = self.host_pct.get(line.phase, 0.0)
+        return self.lost(line.phase) * min(1.0, line.pct / whole) if whole > 0 else 0.0
+
+    def top_line(self, phase: str) -> LineShare | None:
+        return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
+
+
+def signals(summary: Summary) -> Signals | None:
+    """Of the first training process; None where there is none."""
+    main = summary.main
+    if main is None:
+        return None
+    use = main.gpus.main
+    hidden = frozenset(cause.phase for cause in use.budget.phases if cause.hidden) if use else frozenset()
+    host = host_view(summary.run.host, *_span(main))
+    view = main.loaders[0] if main.loaders else None
+    edges = _edges(main, view)
+    model_pct = sum(main.phase_pct[name] for name in ("infer", "forward", "backward"))
+    return Signals(
+        window_s=main.window.seconds,
+        ticks=main.window.content.ticks,
+        host_pct=dict(main.phase_pct),
+        lost_pct=_lost(main, use, hidden),
+        hidden=hidden,
+        compute_pct=main.compute_pct,
+        loss_is_work=main.phase_pct["loss"] <= model_pct,
+        lines=tuple(main.lines),
+        blocking=tuple(_blocking(main)),
+        loader=view,
+        demand_per_s=_demand_per_s(main, view),
+        epochs=view.loader.epochs if view else 0,
+        edge_data_frac=edges[0],
+        edge_tick_frac=edges[1],
+        cores_allowed=host.cores_allowed if host else None,
+        cores_used=host.cores_used if host else None,
+        allowed_cpu_pct=host.allowed_cpu_pct if host else None,
+        queue_per_core=_queue_per_core(summary.run.host, *_span(main)),
+        elsewhere_cores=_elsewhere_cores(summary.run.host, host, main.record.pid),
+        stages_s=dict(main.stages_s),
+        env_steps_per_s=main.throughput.env_steps_per_s,
+        envs_per_call=_envs_per_call(main),
+        acting_pct=main.acting_pct,
+        env_processes=_env_processes(summary.run, main),
+        gpu=_gpu(use) if use else None,
+        ranks=tuple(_ranks(summary)),
+    )
+
+
+def _span(main: Trainer) -> tuple[float | None, float | None]:
+    parts = main.window.parts
+    return (parts[0][0], parts[-1][1]) if parts else (None, None)
+
+
+def _lost(main: Trainer, use: GpuUse | None, hidden: frozenset[str]) -> dict[str, float | None]:
+    if use is None:
+        return {name: main.phase_pct[name] for name in PHASES}
+    lost: dict[str, float | None] = dict.fromkeys(PHASES, 0.0)
+    lost.update({cause.phase: cause.idle_pct for cause in use.budget.phases})
+    return {name: 0.0 if name in hidden else pct for name, pct in lost.items()}
+
+
+def _blocking(main: Trainer) -> list[BlockingLine]:
+    ticks = main.record.last.ticks if main.record.last else 0
+    return [
+        BlockingLine(line.phase, line.place, (line.count or 0) / ticks, line.pct)
+        for line in main.lines
+        if line.exact and ticks
+    ]
+
+
+def _demand_per_s(main: Trainer, view: LoaderView | None) -> float | None:
+    """Accumulation takes several batches for one tick, some algorithms several ticks of one batch."""
+    content, last = main.window.content, main.record.last
+    free_s = content.t_s - content.phase("data")
+    if view is None or last is None or not last.ticks or free_s <= 0:
+        return None
+    return content.ticks * view.loader.batches / last.ticks / free_s
+
+
+def _edges(main: Trainer, view: LoaderView | None) -> tuple[float | None, float | None]:
+    """The longest waits for data, as many as epochs began: their share of all of them, and of the ticks."""
+    last = main.record.last
+    if view is None or last is None or not last.ticks:
+        return None, None
+    start_s = main.window.parts[0][0] if main.window.parts else 0.0
+    place = PHASES.index("data")
+    waits = [tick.phase_s[place] for tick in main.record.ticks if tick.phase_s and tick.end_s > start_s]
+    edges = math.ceil(len(waits) * view.loader.epochs / last.ticks)
+    total = sum(waits)
+    if not edges or total <= 0:
+        return None, None
+    return sum(sorted(waits, reverse=True)[:edges]) / total, edges / len(waits)
+
+
+def _queue_per_core(record: HostRecord, start_s: float | None, end_s: float | None) -> float | None:
+    cores = record.header.cores_machine if record.header else None
+    looks = [
+        row.running
+        for row in record.readings
+        if row.running is not None and (start_s or 0.0) <= row.t <= (end_s or math.inf)
+    ]
+    return max(1.0, sum(looks) / len(looks) / cores) if cores and looks else None
+
+
+def _elsewhere_cores(record: HostRecord, view: HostView | None, pid: int) -> float | None:
+    """None under a launcher or a shell: there the training is a process beside the first."""
+    if record.header is None or record.header.root_pid != pid:
+        return None
+    rows = [row for row in record.readings if row.descendants_cpu_s_total is not None]
+    if view is None or len(rows) < 2 or rows[-1].t <= rows[0].t:
+        return None
+    spent = (rows[-1].descendants_cpu_s_total or 0.0) - (rows[0].descendants_cpu_s_total or 0.0)
+    return spent / (rows[-1].t - rows[0].t)
+
+
+def _envs_per_call(main: Trainer) -> float | None:
+    last = main.record.seconds[-1] if main.record.seconds else None
+    if last is None or not last.env_calls or not last.sums.env_steps:
+        return None
+    return last.sums.env_steps / last.env_calls
+
+
+def _env_processes(run: Run, main: Trainer) -> int:
+    others = (process for process in run.processes if process.pid != main.record.pid)
+    return sum(bool(process.last and process.last.env_steps) for process in others)
+
+
+def _gpu(use: GpuUse) -> GpuSignals:
+    budget, view = use.budget, use.view
+    total = view.memory_total_bytes if view else None
+    held = view.memory_peak_bytes if view else None
+    clock, highest = (view.sm_clock_median_mhz, view.sm_clock_max_mhz) if view else (None, None)
+    return GpuSignals(
+        busy_pct=budget.busy_pct,
+        real_work_pct=budget.real_work_pct,
+        real_work_source=str(budget.real_work_source or "not measured"),
+        idle_pct=budget.idle_pct if budget.idle_pct is not None else budget.told_idle_pct,
+        launching_pct={cause.phase: cause.launching_pct for cause in budget.phases},
+        unexplained_pct=(budget.unknown_idle_pct or 0.0) + budget.unknown_pct,
+        source=str(budget.idle_source or "not measured"),
+        tensor_pct=view.tensor_pct if view else None,
+        dram_pct=view.dram_pct if view else None,
+        memory_frac=held / total if held is not None and total else None,
+        shared=use.shared,
+        sharing=view.sharing.text if view else "",
+        alone=use.alone,
+        throttled_frac=view.throttled_frac if view else None,
+        throttled_by=tuple(name for name, _ in view.throttled_by) if view else (),
+        clock_frac=clock / highest if clock and highest else None,
+    )
+
+
+def _ranks(summary: Summary) -> list[RankSignals]:
+    found = []
+    for trainer in summary.trainers:
+        ticks, rank = trainer.window.content.ticks, trainer.record.rank
+        if rank is None or not ticks or trainer.tick_is_env_call:
+            continue
+        tick_ms = 1000 * trainer.window.seconds / ticks
+        phases = {name: tick_ms * pct / 100 for name, pct in trainer.phase_pct.items()}
+        found.append(RankSignals(rank, tick_ms, phases))
+    return found
+
+
+def waits(found: Signals) -> dict[str, float]:
+    """What each phase costs, % of the window. On a CPU the model's own phases are work; on a GPU one
+    that leaves it idle is a loss like any other."""
+    work = COMPUTE if found.loss_is_work else COMPUTE - {"loss"}
+    if found.gpu:
+        work = frozenset()
+    return {name: pct or 0.0 for name, pct in found.lost_pct.items() if name not in work}

@@ -1,0 +1,54 @@
+"""SK302: the model is asked for one action at a time."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import ENVS_ONE
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK302", "one inference per environment"
+_FIXES = (
+    Fix(
+        "one call of the model for all environments",
+        "actions = [policy(obs[None])[0] for obs in observations]",
+        "actions = policy(torch.stack(observations))",
+    ),
+    Fix("a vector environment: gymnasium.make_vec(name, num_envs=16)"),
+    Fix("a small policy for acting on the CPU, copied from the learner every so often"),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    if found.envs_per_call is None or found.envs_per_call > ENVS_ONE:
+        return None
+    lost = acting_lost(found)
+    line = found.top_line("infer")
+    return finding(
+        CODE,
+        NAME,
+        "the model is called for one environment at a time: a batch of one costs nearly as much as of 64",
+        lost,
+        found.lost_of if found.gpu else "time of the model's calls",
+        [
+            share("of the training thread's time is acting", found.acting_pct / 100, "host clock"),
+            number("{} environments to an env step", found.envs_per_call, "envs", "host clock"),
+            number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
+        ],
+        "time the policy with 1 row and with 64: if both take about as long, batching is free",
+        _FIXES,
+        line.place if line else None,
+    )
+
+
+def acting_lost(found: Signals) -> float:
+    """Acting is a part of `infer`; on a GPU what counts is that the card waits for one small kernel after
+    another, or has nothing to do."""
+    infer_pct = found.host_pct["infer"]
+    if infer_pct <= 0:
+        return 0.0
+    launching = found.gpu.launching_pct.get("infer", 0.0) / 100 if found.gpu else 0.0
+    return (found.lost("infer") + launching) * min(1.0, found.acting_pct / infer_pct)
+
+
+CAUSE = Cause(CODE, NAME, find)

@@ -1,0 +1,54 @@
+"""SK405: the GPU works hard and its tensor cores rest: FP32 without TF32."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause
+from stoker.diagnose.causes.signals import GpuSignals, Signals
+from stoker.diagnose.causes.thresholds import DRAM_LOW_PCT, TENSOR_OFF_PCT, TENSOR_WORK_PCT
+from stoker.model.finding import Evidence, Finding, Fix, Severity
+
+CODE, NAME = "SK405", "tensor cores off"
+_FIXES = (
+    Fix(
+        "TF32 for matrix products (changes the last digits: check the result)",
+        "",
+        'torch.set_float32_matmul_precision("high")',
+    ),
+    Fix(
+        "bfloat16 where the model allows it",
+        "loss = model(x).mean()",
+        'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = model(x).mean()',
+    ),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    gpu = found.gpu
+    if gpu is None or not _off(gpu):
+        return None
+    return Finding(
+        code=CODE,
+        name=NAME,
+        says="the GPU works hard, and its tensor cores do nothing: matrix products run in plain FP32",
+        severity=Severity.WARNING,
+        recoverable_frac=None,
+        recoverable_of="GPU real work",
+        evidence=(
+            Evidence(f"{gpu.real_work_pct:.0f} % real work", gpu.real_work_pct, "%", "gpm"),
+            Evidence(f"tensor cores at work {gpu.tensor_pct:.1f} %", gpu.tensor_pct, "%", "gpm"),
+            Evidence(f"memory traffic {gpu.dram_pct:.0f} %", gpu.dram_pct, "%", "gpm"),
+        ),
+        confirm="a short run under TF32: if ticks/s rise, matrix products were the limit",
+        fixes=_FIXES,
+        no_ceiling="how much of the work is matrix products is not counted",
+    )
+
+
+def _off(gpu: GpuSignals) -> bool:
+    if not gpu.alone or gpu.tensor_pct is None or gpu.dram_pct is None or gpu.real_work_pct is None:
+        return False
+    works = gpu.real_work_pct >= TENSOR_WORK_PCT
+    return works and gpu.tensor_pct < TENSOR_OFF_PCT and gpu.dram_pct < DRAM_LOW_PCT
+
+
+CAUSE = Cause(CODE, NAME, find)

@@ -1,0 +1,72 @@
+"""Every number a cause is judged by, with its source and date. `own` numbers were chosen by us: they are
+checked, not proven, by `benchmarks/pathologies`."""
+
+from __future__ import annotations
+
+NOTE_FRAC, WARNING_FRAC, CRITICAL_FRAC = 0.05, 0.10, 0.20
+"""Recoverable share of the window. TensorFlow's input-pipeline analyser calls 5 % and 20 % moderately and
+highly input-bound; TraceML 0.5.0 warns at 10 % and 20 % (both read in source, 2026-11)."""
+
+HEALTHY_WORK_PCT = 85.0
+HEALTHY_CEILING = 1.05
+"""Real work of the window, and the largest gain not worth a change: the bar of this project (2026-11)."""
+
+UNEXPLAINED_PCT = 10.0
+"""Lost time that no cause explains and that is still too much to call a run healthy: own, 2026-11; the
+warning line of TraceML."""
+
+MIN_TICKS = 20
+MIN_WINDOW_S = 2.0
+"""TraceML 0.5.0 wants 20 steps for a critical finding; two seconds have two rows at
+least (own). 2026-11."""
+
+# Input
+SUPPLY_MARGIN = 1.10
+"""Workers that can deliver a tenth more than the training takes are not too few: own, 2026-11."""
+COLLATE_FRAC = 0.5
+"""Of the fetching time: then more workers only copy the mistake. Own, 2026-11."""
+WORKER_CPU_FRAC = 0.4
+"""On a free core; below, a worker mostly waits. Own, 2026-11."""
+CORES_BUSY_PCT = 90.0
+"""SageMaker Debugger's CPUBottleneck: CPU at 90 % or more (smdebug_rulesconfig 1.0.1, read 2026-11)."""
+WORKERS_CORES_FRAC = 0.75
+"""Of the allowed cores, in use by the loader's workers alone: the training needs some too. Own, 2026-11."""
+EDGE_FRAC = 0.5
+"""Of the waiting for data that falls on the first tick of an epoch: own, 2026-11."""
+EDGE_LEAN = 3.0
+"""That share, against the share of ticks that are first: in an even loader it is 1. Own, 2026-11."""
+EDGES_MIN = 3
+
+# Host
+STAGE_FRAC = 0.05
+LINE_PCT = 5.0
+"""Of the window, for one line or one function: own, as NOTE_FRAC."""
+
+# RL
+ENVS_ONE = 1.5
+"""Env steps per env call below which environments are stepped one by one: own, 2026-11."""
+ELSEWHERE_CORES = 0.5
+"""Cores that processes beside the training use, from which on environments may be stepped there: own."""
+
+# GPU
+SYNCS_PER_TICK = 0.5
+"""Half of the ticks read something back: own; 1 and more is usual in the wild (2026-11)."""
+LITTLE_WORK_FRAC = 0.5
+"""Real work of busy. NVIDIA calls SM activity below 0.5 "likely ineffective" (DCGM's guide, 2026-11)."""
+BUSY_FOR_BATCH_PCT = 50.0
+MEMORY_FREE_FRAC = 0.4
+"""SageMaker Debugger's BatchSize asks for less than 70 % of memory; we ask for less than 40 % (own): to
+double a batch must fit with room. 2026-11."""
+TENSOR_OFF_PCT = 1.0
+TENSOR_WORK_PCT = 50.0
+DRAM_LOW_PCT = 50.0
+"""Tensor pipes at about nothing while half of the multiprocessors work and memory is not the limit: expected
+from how the counters are defined (DCGM's guide, 2026-11); not calibrated on a card yet."""
+
+# Machine
+THROTTLED_FRAC = 0.2
+CLOCK_LOW_FRAC = 0.9
+"""Of the highest clock, while throttled; gpuprof 0.7.1 warns at 15 % less (read 2026-11)."""
+STRAGGLER_FRAC = 0.10
+STRAGGLER_COVERS = 0.8
+"""TraceML 0.5.0: a rank is late by 10 % of a step; what it does meanwhile is named where it covers 80 %."""

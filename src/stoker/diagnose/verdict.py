@@ -1,0 +1,106 @@
+"""The verdict on a run: its causes, costliest first; or healthy, not fixable in code, cannot tell."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes import CAUSES
+from stoker.diagnose.causes.signals import GpuSignals, Signals, signals, waits
+from stoker.diagnose.causes.thresholds import (
+    BUSY_FOR_BATCH_PCT,
+    HEALTHY_CEILING,
+    HEALTHY_WORK_PCT,
+    LITTLE_WORK_FRAC,
+    MIN_TICKS,
+    MIN_WINDOW_S,
+    UNEXPLAINED_PCT,
+)
+from stoker.diagnose.summary import Summary
+from stoker.model.finding import Finding, Outcome, Severity, Verdict
+
+
+def verdict(summary: Summary) -> Verdict:
+    found = signals(summary)
+    if found is None or not found.ticks:
+        return _cannot("no training step was seen", "a command that trains: stoker run -- python train.py")
+    if found.ticks < MIN_TICKS or found.window_s < MIN_WINDOW_S:
+        seen = f"{found.ticks} ticks in {found.window_s:.1f} s are too few for a cause"
+        return _cannot(seen, "a longer run: stoker run --for 60s -- …")
+    return judge(found)
+
+
+def judge(found: Signals) -> Verdict:
+    """From signals alone."""
+    findings = tuple(sorted(_findings(found), key=_weight, reverse=True))
+    outside = [one for one in findings if not one.in_code]
+    worth = [one for one in findings if one.in_code and _worth(one)]
+    work_pct = _work_pct(found)
+    if outside and (found.gpu is None or found.gpu.shared or not worth):
+        ordered = (*outside, *(one for one in findings if one.in_code))
+        return Verdict(Outcome.NOT_FIXABLE, "a change of the code does not help against this", ordered)
+    if worth and not _works_enough(found, worth):
+        return Verdict(Outcome.CAUSES, worth[0].says, findings)
+    if work_pct is not None and work_pct >= HEALTHY_WORK_PCT:
+        return Verdict(Outcome.HEALTHY, f"{work_pct:.0f} % of the window is {_work(found)}", findings)
+    return _without_causes(found, findings)
+
+
+def _findings(found: Signals) -> list[Finding]:
+    return [finding for cause in CAUSES if (finding := cause.find(found)) is not None]
+
+
+def _weight(finding: Finding) -> tuple[float, bool]:
+    """Those whose gain cannot be told come after those whose gain is large."""
+    known = finding.recoverable_frac
+    return (0.1 if known is None else known, known is not None)
+
+
+def _worth(finding: Finding) -> bool:
+    if finding.ceiling is None:
+        return finding.severity is not Severity.NOTE
+    return finding.ceiling > HEALTHY_CEILING
+
+
+def _works_enough(found: Signals, worth: list[Finding]) -> bool:
+    """Real work for most of the window: then only what lies outside, or is part of the work, is left."""
+    enough = (_work_pct(found) or 0.0) >= HEALTHY_WORK_PCT
+    return enough and all(one.recoverable_of in (found.lost_of, "GPU busy with little work") for one in worth)
+
+
+def _work_pct(found: Signals) -> float | None:
+    """Real work of the GPU; without one the model's own time counts as work."""
+    return found.gpu.real_work_pct if found.gpu else found.compute_pct
+
+
+def _work(found: Signals) -> str:
+    return "real work on the GPU" if found.gpu else "the model's own work; the device is the CPU"
+
+
+def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
+    lost = waits(found)
+    top = max(lost, key=lost.__getitem__)
+    unexplained_pct = found.gpu.unexplained_pct if found.gpu else 0.0
+    if found.gpu is not None and found.gpu.busy_pct is None and unexplained_pct >= UNEXPLAINED_PCT:
+        return _cannot(
+            "how busy the GPU is was not measured", "stoker doctor says what can be measured here", findings
+        )
+    if unexplained_pct >= UNEXPLAINED_PCT:
+        seen = f"the GPU idles {unexplained_pct:.0f} % of the window, and nothing recorded says why"
+        return _cannot(seen, "stoker run --deep -- …: a second of it under the profiler", findings)
+    if lost[top] >= UNEXPLAINED_PCT:
+        seen = f"{lost[top]:.0f} % of the window is lost in {top}, and no known cause fits"
+        return _cannot(seen, "a longer run gives more lines; see the lines below", findings)
+    if found.gpu is not None and _works_little(found.gpu):
+        seen = f"the GPU is busy {found.gpu.busy_pct:.0f} %, with little work, and no known cause fits"
+        return _cannot(seen, "stoker run --deep -- …: which kernels, and how small", findings)
+    unmeasured = "; real work was not measured" if _work_pct(found) is None else ""
+    text = f"nothing that can be named would make it more than {HEALTHY_CEILING:g} times as fast{unmeasured}"
+    return Verdict(Outcome.HEALTHY, text, findings)
+
+
+def _works_little(gpu: GpuSignals) -> bool:
+    if gpu.busy_pct is None or gpu.real_work_pct is None or gpu.busy_pct < BUSY_FOR_BATCH_PCT:
+        return False
+    return gpu.real_work_pct < LITTLE_WORK_FRAC * gpu.busy_pct
+
+
+def _cannot(seen: str, would_tell: str, findings: tuple[Finding, ...] = ()) -> Verdict:
+    return Verdict(Outcome.CANNOT_TELL, seen, findings, would_tell)

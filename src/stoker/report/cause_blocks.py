@@ -1,0 +1,49 @@
+"""Why: the verdict, and up to three causes with what there is to know of each."""
+
+from __future__ import annotations
+
+from stoker.diagnose.places import shown
+from stoker.model.finding import Finding, Outcome, Verdict
+from stoker.report.page import Block, Facts
+
+CAUSES_SHOWN = 3
+EVIDENCE_SHOWN = 3
+
+
+def cause_blocks(verdict: Verdict, cwd: str) -> list[Block]:
+    """The verdict first, where it is not that there are causes."""
+    worth = [finding for finding in verdict.findings if not _small(finding, verdict)]
+    blocks: list[Block] = []
+    if verdict.outcome is not Outcome.CAUSES:
+        rows = [(str(verdict.outcome), verdict.text)]
+        if verdict.would_tell:
+            rows.append(("what would tell", verdict.would_tell))
+        blocks.append(Facts(tuple(rows), "Why"))
+    for number, finding in enumerate(worth[:CAUSES_SHOWN]):
+        heading = "Why" if not blocks and not number else ""
+        blocks.append(Facts(tuple(_rows(finding, cwd)), heading))
+    return blocks
+
+
+def _small(finding: Finding, verdict: Verdict) -> bool:
+    """A healthy run is left alone."""
+    return verdict.outcome is Outcome.HEALTHY and finding.in_code
+
+
+def _rows(finding: Finding, cwd: str) -> list[tuple[str, str]]:
+    rows = [(finding.code, f"{finding.says} ({finding.severity})")]
+    rows.append(("evidence", "; ".join(one.text for one in finding.evidence[:EVIDENCE_SHOWN])))
+    if finding.place is not None and finding.place.leaf is not None:
+        rows.append(("line", shown(finding.place, cwd)))
+    rows.append(("if free", ceiling(finding)))
+    fix = finding.fixes[0]
+    after = fix.after.replace("\n", "; ")
+    rows.append(("fix", f"{fix.text}: {after}" if after else fix.text))
+    return rows
+
+
+def ceiling(finding: Finding) -> str:
+    if finding.ceiling is None:
+        return f"cannot be told: {finding.no_ceiling}"
+    frac = finding.recoverable_frac or 0.0
+    return f"about {finding.ceiling:.3g}× as fast: it takes {100 * frac:.0f} % ({finding.recoverable_of})"

@@ -1,0 +1,60 @@
+"""Planted faults of the lab under `stoker run`, as a user starts it: verdicts, never times."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("gymnasium")
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "benchmarks" / "pathologies" / "scripts.py"
+DEADLINE_S = 240.0  # for a machine with other things to do
+
+
+def stoker(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    base = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER", "PYTHON"))}
+    env = {**base, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "stoker", *words]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=DEADLINE_S, check=False)
+
+
+def verdict(folder: Path, name: str, dose: int) -> dict[str, Any]:
+    script = [sys.executable, str(SCRIPTS), name, "--dose", str(dose), "--seconds", "4"]
+    done = stoker(folder, "run", "--quiet", "--", *script)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(stoker(folder, "why", "--json").stdout)["verdict"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "function"),
+    [
+        ("hot_line", "SK201", "burn"),
+        ("storage", "SK104", "Samples.__getitem__"),
+        ("collector", "SK202", None),
+    ],
+)
+def test_a_planted_fault_is_named(tmp_path: Path, name: str, code: str, function: str | None) -> None:
+    told = verdict(tmp_path, name, dose=1)  # a few seconds of the highest have too few ticks
+    assert told["outcome"] == "causes", told
+    first = told["findings"][0]
+    assert first["code"] == code
+    assert first["ceiling"] > 1.2
+    if function:
+        assert first["place"]["leaf"][2] == function
+    assert stoker(tmp_path, "why", "--fail-on", code).returncode == 1
+    assert code.encode() in stoker(tmp_path, "why", "--md").stdout
+
+
+def test_a_healthy_training_is_left_alone(tmp_path: Path) -> None:
+    told = verdict(tmp_path, "plain", dose=0)
+    assert told["outcome"] == "healthy", told
+    assert stoker(tmp_path, "why", "--fail-on", "note").returncode == 0

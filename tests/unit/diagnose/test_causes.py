@@ -1,0 +1,272 @@
+"""Each cause from signals alone: where it is found, and where something that looks like it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stoker.diagnose.causes import CAUSES
+from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals, Signals
+from stoker.diagnose.loading import LoaderView
+from stoker.diagnose.places import LineShare
+from stoker.diagnose.verdict import judge
+from stoker.model.finding import Outcome, Severity
+from stoker.model.record import PHASES, Loader, Place
+
+LINE = ("/home/me/train.py", 12, "step")
+PLACE = Place(LINE, LINE)
+
+
+def view(**more: Any) -> LoaderView:
+    loader = Loader(0, 2, 32, 2, False, False, 100, "Pictures", 1, 1200, 20.0, 0.2, 0.1, 0.5, 0.7)
+    plain = LoaderView(loader, 2, 80.0, 2.4, 8.0, 2.0, 0.95, 0.95, [(LINE, 0.8)], 25.0)
+    return replace(plain, **more)
+
+
+def gpu(**more: Any) -> GpuSignals:
+    plain = GpuSignals(
+        60.0, 50.0, "gpm", 40.0, {}, 0.0, "events", 20.0, 10.0, 0.6, False, "", True, 0.0, (), 1.0
+    )
+    return replace(plain, **more)
+
+
+def seen(shares: dict[str, float], **more: Any) -> Signals:
+    """A training on a CPU in which each phase has its % of the window."""
+    host = {**dict.fromkeys(PHASES, 0.0), **shares}
+    compute = sum(host[name] for name in ("infer", "forward", "loss", "backward", "optim"))
+    plain = Signals(
+        window_s=60.0,
+        ticks=1200,
+        host_pct=host,
+        lost_pct=dict(host),
+        hidden=frozenset(),
+        compute_pct=compute,
+        loss_is_work=host["loss"] <= host["infer"] + host["forward"] + host["backward"],
+        lines=(),
+        blocking=(),
+        loader=None,
+        demand_per_s=None,
+        epochs=0,
+        edge_data_frac=None,
+        edge_tick_frac=None,
+        cores_allowed=8.0,
+        cores_used=2.0,
+        allowed_cpu_pct=30.0,
+        queue_per_core=1.0,
+        elsewhere_cores=0.0,
+        stages_s={"train": 60.0},
+        env_steps_per_s=None,
+        envs_per_call=None,
+        acting_pct=0.0,
+        env_processes=0,
+        gpu=None,
+        ranks=(),
+    )
+    return replace(plain, **more)
+
+
+def loading(**more: Any) -> Signals:
+    usual: dict[str, Any] = {"loader": view(), "demand_per_s": 40.0}
+    return seen({"data": 45.0, "forward": 25.0, "backward": 30.0}, **{**usual, **more})
+
+
+def on_gpu(idle: dict[str, float | None], host: dict[str, float], **more: Any) -> Signals:
+    lost: dict[str, float | None] = {**dict.fromkeys(PHASES, 0.0), **idle}
+    return seen(host, **{"lost_pct": lost, "gpu": gpu(), **more})
+
+
+def ranks(late_data_ms: float) -> tuple[RankSignals, ...]:
+    late = RankSignals(1, 100.0, {"data": late_data_ms, "forward": 30.0, "backward": 70.0 - late_data_ms})
+    on_time = [RankSignals(n, 100.0, {"data": 1.0, "forward": 30.0, "backward": 69.0}) for n in (0, 2, 3)]
+    return (on_time[0], late, *on_time[1:])
+
+
+WORK = {"forward": 30.0, "backward": 30.0}
+HOT = (LineShare("other", PLACE, 36.0, 200), LineShare("other", Place(None, None), 4.0, 20))
+READ = (BlockingLine("sync", PLACE, 1.0, 30.0),)
+FOUND = {
+    "SK101": loading(loader=view(workers=0)),
+    "SK102": loading(),
+    "SK103": loading(allowed_cpu_pct=98.0),
+    "SK104": loading(loader=view(cpu_frac=0.1)),
+    "SK105": loading(loader=view(collate_ms=60.0)),
+    "SK106": loading(epochs=12, edge_data_frac=0.9, edge_tick_frac=0.01),
+    "SK201": seen({**WORK, "other": 40.0}, lines=HOT),
+    "SK202": seen({**WORK, "gc": 40.0}),
+    "SK203": seen({**WORK, "save": 40.0}),
+    "SK204": seen({"forward": 50.0, "backward": 50.0}, stages_s={"train": 60.0, "eval": 40.0}),
+    "SK205": seen({**WORK, "compile": 40.0}),
+    "SK301": seen({**WORK, "env": 40.0}, envs_per_call=8.0, env_steps_per_s=100.0),
+    "SK302": seen({**WORK, "infer": 36.0, "env": 4.0}, acting_pct=36.0, envs_per_call=1.0),
+    "SK401": on_gpu({"other": 20.0}, {"sync": 30.0, "other": 20.0, "forward": 50.0}, blocking=READ),
+    "SK402": on_gpu({}, {"forward": 50.0, "backward": 50.0}, gpu=gpu(launching_pct={"backward": 35.0})),
+    "SK403": on_gpu({"h2d": 25.0}, {"h2d": 30.0, "forward": 70.0}),
+    "SK404": on_gpu(
+        {}, {"forward": 100.0}, gpu=gpu(busy_pct=95.0, real_work_pct=12.0, idle_pct=5.0, memory_frac=0.1)
+    ),
+    "SK405": on_gpu(
+        {}, {"forward": 100.0}, gpu=gpu(busy_pct=97.0, real_work_pct=90.0, idle_pct=3.0, tensor_pct=0.0)
+    ),
+    "SK501": on_gpu({}, {"forward": 100.0}, gpu=gpu(shared=True, sharing="another process computes there")),
+    "SK502": on_gpu(
+        {},
+        {"forward": 100.0},
+        gpu=gpu(busy_pct=97.0, throttled_frac=0.9, throttled_by=("power cap",), clock_frac=0.6),
+    ),
+    "SK503": seen({"forward": 30.0, "backward": 69.0, "data": 1.0}, ranks=ranks(40.0)),
+}
+
+
+def codes(found: Signals) -> list[str]:
+    return [finding.code for finding in judge(found).findings]
+
+
+def test_every_cause_is_tried_here() -> None:
+    assert [cause.code for cause in CAUSES] == sorted(FOUND)
+    assert len({cause.name for cause in CAUSES}) == len(CAUSES)
+
+
+@pytest.mark.parametrize("code", FOUND)
+def test_a_cause_comes_first_with_evidence_and_a_fix(code: str) -> None:
+    told = judge(FOUND[code])
+    first = told.findings[0]
+    assert first.code == code
+    assert told.outcome is (Outcome.CAUSES if first.in_code else Outcome.NOT_FIXABLE)
+    assert first.evidence
+    assert first.fixes
+    assert first.confirm
+    assert (first.ceiling is None) == bool(first.no_ceiling)
+
+
+@pytest.mark.parametrize("code", [code for code in FOUND if code[:3] in ("SK1", "SK2", "SK3")])
+def test_on_a_gpu_a_hidden_wait_is_no_cause(code: str) -> None:
+    """The same host times, under which the GPU worked all the time."""
+    if code == "SK204":
+        return  # the evaluation is no wait: it is outside of the window
+    host = FOUND[code]
+    idle = dict.fromkeys(PHASES, 0.0)
+    busy = gpu(busy_pct=98.0, real_work_pct=90.0, idle_pct=2.0)
+    told = judge(replace(host, lost_pct=idle, gpu=busy))
+    assert told.findings == ()
+    assert told.outcome is Outcome.HEALTHY
+
+
+def test_the_ceiling_is_amdahls_and_sets_the_severity() -> None:
+    finding = judge(seen({**WORK, "gc": 40.0})).findings[0]
+    assert finding.ceiling == pytest.approx(1 / 0.6)
+    assert finding.severity is Severity.CRITICAL
+    assert judge(seen({"forward": 70.0, "gc": 12.0, "other": 9.0})).findings[0].severity is Severity.WARNING
+    assert judge(seen({"forward": 84.0, "gc": 7.0, "other": 9.0})).findings[0].severity is Severity.NOTE
+
+
+def test_on_a_gpu_only_the_idle_time_counts() -> None:
+    found = on_gpu({"data": 10.0}, {"data": 45.0, "forward": 55.0}, loader=view(workers=0))
+    finding = judge(found).findings[0]
+    assert finding.recoverable_frac == pytest.approx(0.10)
+    assert finding.recoverable_of == "GPU idle time"
+
+
+def test_workers_that_keep_up_are_not_too_few() -> None:
+    told = judge(loading(demand_per_s=20.0))
+    assert told.findings == ()
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert told.would_tell
+
+
+def test_a_worker_that_waits_for_a_core_does_not_wait_for_storage() -> None:
+    crowded = loading(loader=view(cpu_frac=0.3), queue_per_core=3.0, allowed_cpu_pct=99.0)
+    assert codes(crowded) == ["SK103"]
+    assert codes(replace(crowded, queue_per_core=1.0)) == ["SK104"]
+
+
+def test_workers_that_compute_on_all_cores_leave_none() -> None:
+    """Whatever the machine's own figure says."""
+    crowded = loading(loader=view(workers=4, cpu_frac=0.5), cores_allowed=2.0, queue_per_core=2.0)
+    assert codes(crowded) == ["SK103"]
+    assert codes(replace(crowded, cores_allowed=4.0)) == ["SK102"]
+
+
+def test_an_even_wait_is_no_restart_of_workers() -> None:
+    """An epoch of two batches: half of the ticks are the first of one."""
+    assert codes(loading(epochs=600, edge_data_frac=0.55, edge_tick_frac=0.5)) == ["SK102"]
+
+
+def test_environments_stepped_elsewhere_are_not_serial() -> None:
+    assert codes(replace(FOUND["SK301"], env_processes=8)) == []
+    assert codes(replace(FOUND["SK301"], elsewhere_cores=3.0)) == []
+
+
+def test_reads_gain_no_more_than_the_gpu_idles() -> None:
+    found = replace(FOUND["SK401"], gpu=gpu(idle_pct=12.0))
+    reads = next(one for one in judge(found).findings if one.code == "SK401")
+    assert reads.recoverable_frac == pytest.approx(0.12)
+    rare = replace(FOUND["SK401"], blocking=(BlockingLine("sync", PLACE, 0.01, 30.0),))
+    assert "SK401" not in codes(rare)
+
+
+def test_acting_one_by_one_is_not_told_twice_as_launching() -> None:
+    found = on_gpu(
+        {},
+        {"infer": 50.0, "forward": 20.0, "backward": 30.0},
+        gpu=gpu(launching_pct={"infer": 30.0, "backward": 6.0}),
+        acting_pct=50.0,
+        envs_per_call=1.0,
+    )
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told == {"SK302": pytest.approx(0.30), "SK402": pytest.approx(0.06)}
+
+
+def test_real_work_is_healthy_though_a_little_is_lost() -> None:
+    told = judge(seen({"forward": 45.0, "backward": 43.0, "gc": 12.0}))
+    assert told.outcome is Outcome.HEALTHY
+    assert [one.code for one in told.findings] == ["SK202"]
+
+
+def test_no_cause_above_the_least_gain_is_healthy() -> None:
+    assert judge(seen({"forward": 80.0, "other": 8.0, "data": 4.0})).outcome is Outcome.HEALTHY
+
+
+def test_unexplained_idle_time_cannot_be_told() -> None:
+    told = judge(on_gpu({}, {"forward": 100.0}, gpu=gpu(unexplained_pct=38.0)))
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert "--deep" in told.would_tell
+
+
+def test_a_gpu_left_idle_by_the_model_itself_is_not_healthy() -> None:
+    """As where a part of the model is on the CPU: there is no cause for it yet."""
+    told = judge(on_gpu({"forward": 40.0}, {"forward": 80.0, "backward": 20.0}))
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert "forward" in told.text
+
+
+def test_a_gpu_busy_with_little_work_is_not_healthy() -> None:
+    full = gpu(busy_pct=96.0, real_work_pct=20.0, idle_pct=4.0, memory_frac=0.9)
+    assert judge(on_gpu({}, {"forward": 100.0}, gpu=full)).outcome is Outcome.CANNOT_TELL
+    unmeasured = replace(full, real_work_pct=None)
+    told = judge(on_gpu({}, {"forward": 100.0}, gpu=unmeasured))
+    assert told.outcome is Outcome.HEALTHY
+    assert "not measured" in told.text
+
+
+def test_a_gpu_nobody_could_measure_cannot_be_told() -> None:
+    unmeasured = gpu(busy_pct=None, real_work_pct=None, idle_pct=None, unexplained_pct=100.0)
+    told = judge(on_gpu(dict.fromkeys(PHASES, None), {"data": 50.0, "forward": 50.0}, gpu=unmeasured))
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert "doctor" in told.would_tell
+
+
+@pytest.mark.parametrize("code", ["SK404", "SK405"])
+def test_the_figures_of_a_shared_card_are_not_this_trainings(code: str) -> None:
+    found = FOUND[code]
+    assert found.gpu is not None
+    both = replace(found, gpu=replace(found.gpu, alone=False, shared=True, sharing="another process"))
+    told = judge(both)
+    assert [one.code for one in told.findings] == ["SK501"]
+    assert told.outcome is Outcome.NOT_FIXABLE
+
+
+def test_ranks_that_arrive_together_have_no_straggler() -> None:
+    assert codes(seen({"forward": 99.0}, ranks=ranks(5.0))) == []
+    assert "in data" in judge(FOUND["SK503"]).findings[0].says

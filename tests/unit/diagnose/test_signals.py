@@ -1,0 +1,89 @@
+"""Signals are taken from a summary as they are; what is not known stays unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stoker.diagnose.causes.signals import Signals, signals
+from stoker.diagnose.summary import summarise
+from stoker.diagnose.verdict import verdict
+from stoker.model.finding import Outcome
+from stoker.model.record import PHASES, Blocking, Tick
+from stoker.model.run import Run
+
+Make = Any
+Cards = Any
+SHARES = {"data": 0.4, "forward": 0.3, "backward": 0.3}
+
+
+def seen(run: Run) -> Signals:
+    found = signals(summarise(run))
+    assert found is not None
+    return found
+
+
+def test_on_a_cpu_a_phase_costs_its_own_time(make: Make) -> None:
+    found = seen(make.run(make.training(SHARES)))
+    assert found.gpu is None
+    assert found.lost("data") == pytest.approx(0.4)
+    assert found.lost_of == "time of the training thread"
+
+
+def test_on_a_gpu_it_costs_the_idle_time_it_caused(make: Make, cards: Cards) -> None:
+    lead = cards.lead({"data": (10.0, 2.0, 0.0, 0.0), "forward": (10.0, 0.0, 0.0, 0.0)})
+    run = cards.run(make, SHARES, cards.record(cards.readings(60.0)), lead)
+    found = seen(run)
+    assert found.lost("data") == pytest.approx(0.08)
+    assert found.lost_of == "GPU idle time"
+    assert found.gpu is not None
+    assert found.gpu.memory_frac == pytest.approx(6 / 141)
+
+
+def test_a_hidden_wait_costs_nothing(make: Make, cards: Cards) -> None:
+    lead = cards.lead({"data": (10.0, 0.1, 0.0, 0.0), "forward": (10.0, 0.0, 0.0, 0.0)})
+    found = seen(cards.run(make, SHARES, cards.record(cards.readings(97.0)), lead))
+    assert found.hidden == {"data"}
+    assert found.lost("data") == 0.0
+
+
+def edges(waits: list[float], make: Make, **loader: Any) -> Signals:
+    record = make.training(SHARES, loaders=(make.loader(**loader),), workers=(make.worker(0), make.worker(1)))
+    at = PHASES.index("data")
+    ticks = tuple(
+        replace(tick, phase_s=tuple(wait if n == at else 0.0 for n in range(len(PHASES))))
+        for tick, wait in zip(record.ticks, waits * len(record.ticks), strict=False)
+        if isinstance(tick, Tick)
+    )
+    return seen(make.run(replace(record, ticks=ticks)))
+
+
+def test_waits_at_the_edges_of_epochs(make: Make) -> None:
+    found = edges([0.9] + [0.001] * 99, make, epochs=12)
+    assert found.edge_data_frac is not None
+    assert found.edge_data_frac > 0.8
+    assert found.edge_tick_frac == pytest.approx(0.01, rel=0.2)
+    even = edges([0.01], make, epochs=12)
+    assert even.edge_data_frac == pytest.approx(even.edge_tick_frac)
+
+
+def test_reads_are_counted_by_the_tick(make: Make) -> None:
+    blocking = (Blocking("sync", make.place("train.py:9 f"), 2402, 6.0),)
+    found = seen(make.run(make.training({"sync": 0.1, "forward": 0.9}, blocking=blocking)))
+    assert found.blocking[0].per_tick == pytest.approx(2.0, rel=0.01)
+
+
+def test_under_a_launcher_the_training_itself_is_not_elsewhere(make: Make) -> None:
+    host = make.host()
+    readings = tuple(replace(row, descendants_cpu_s_total=3.0 * n) for n, row in enumerate(host.readings))
+    busy = replace(host, readings=readings)
+    assert seen(make.run(make.training(SHARES), host=busy)).elsewhere_cores == pytest.approx(3.0)
+    assert seen(make.run(make.training(SHARES, pid=5555), host=busy)).elsewhere_cores is None
+
+
+def test_without_a_training_it_cannot_be_told(make: Make) -> None:
+    told = verdict(summarise(make.run()))
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert verdict(summarise(make.run(make.training(SHARES, seconds=1)))).outcome is Outcome.CANNOT_TELL
