@@ -26,7 +26,8 @@ def plain(script: Path, *args: str) -> str:
 
 
 def watched(folder: Path, script: Path, *args: str) -> tuple[str, dict]:
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    path = f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    env = {**os.environ, "PYTHONPATH": path, "STOKER_HOME": str(folder / ".stoker")}
     command = [sys.executable, "-m", "stoker", "run", "--quiet", "--", sys.executable, str(script), *args]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
     assert done.returncode == 0, done.stderr

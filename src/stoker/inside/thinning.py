@@ -75,9 +75,8 @@ class Thinning:
         if before is None or recorder.ticks < TICKS_MIN or now[3] == before[3]:
             return
         elapsed_s, models, others, _ = (late - early for late, early in zip(now, before))
-        cost = (
-            CALL_S * (models / frac + others) / elapsed_s
-        )  # models are counted only where looked at closely
+        entered_s = CALL_S * (models / frac + others)  # a model's call counts only where looked at closely
+        cost = entered_s / elapsed_s
         wanted = min(1.0, max(CLOSELY_MIN, SHARE_MAX / cost)) if cost > 0 else 1.0
         self.closely_frac = 1.0 if wanted > CLOSELY_MAX else wanted
         self.twice_mean = 2 / self.closely_frac - 1
