@@ -159,8 +159,8 @@ class Pulse:
             self.seen.setdefault(place, phase)
             return phase
         phase -= THIN_OTHER
-        seen = self.seen.get(place)
-        return seen if seen == _TWIN.get(phase) else phase
+        twin = _TWIN.get(phase)
+        return twin if twin is not None and self.seen.get(place) == twin else phase
 
     def settle(self, last=False):
         """That an evaluation has begun is known only later: a look finds its stage once a tick is over."""

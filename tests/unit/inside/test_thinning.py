@@ -169,3 +169,5 @@ def test_the_place_tells_inference_from_forward(driven) -> None:
     assert pulse._phase_of(thin + wire.FORWARD, place=7) == wire.INFER
     assert pulse._phase_of(thin + wire.FORWARD, place=8) == wire.FORWARD
     assert pulse._phase_of(thin + OPTIM, place=7) == OPTIM
+    assert pulse._phase_of(thin + OPTIM, place=9) == OPTIM, "never seen while phases were told apart"
+    assert pulse._phase_of(thin + OTHER, place=9) == OTHER
