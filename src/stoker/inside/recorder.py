@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from time import perf_counter
+from time import perf_counter, sleep
 
 from . import wire
 from .thinning import Thinning
@@ -232,14 +232,15 @@ class Recorder:
 
     def snapshot_from_outside(self):
         """The same for another thread, which may look while the training thread moves: then once more."""
-        for _ in range(8):
+        for _ in range(20):
             since, totals, phase = self.since, self.totals.copy(), self.phase
             now = perf_counter()
-            if since == self.since and phase == self.phase and abs(sum(totals) - since + self.origin) < 1e-3:
+            if since == self.since and phase == self.phase and abs(sum(totals) - since + self.origin) < 2e-5:
                 totals[phase] += now - since
                 backwards = self.counts[BACKWARD]
                 return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, backwards)
-        return self.snapshot()
+            sleep(0.0001)  # it stands half-way through a change: let it go on
+        return self._snapshot(perf_counter())
 
     # -- the model's call, told apart ------------------------------------------------------------------
 
@@ -433,6 +434,7 @@ class Recorder:
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
         self.replay()
+        self.thinning.settle()
         if self.stage is self.usual and self.tick_end is not None:
             self.marks.append((wire.AFTER, self.last_tick()))
 

@@ -98,7 +98,7 @@ class Thinning:
                 recorder.after_model = False
         if len(recorder.log) >= TOLD_TOGETHER or self.want_settle:
             recorder.replay()
-            if self.want_settle and not recorder.log:
+            if not recorder.log:
                 self.settle()
 
     def stretch_ends(self):
@@ -150,9 +150,11 @@ class Thinning:
         self.recorder.deferring = self.active and not held
 
     def settle(self):
-        """Give the time passed over to the phases."""
+        """Give the time passed over to the phases; the pulse sees the sums before or after, not half-way."""
         self.want_settle = False
-        totals = self.recorder.totals
+        if not self.pending:
+            return
+        totals = self.recorder.totals.copy()
         if self.before is not None:
             self.before = self.before.copy()
         for length, seconds in list(self.pending.items()):
@@ -164,6 +166,7 @@ class Thinning:
             if self.before is not None:
                 self._give(self.before, seconds, shares)
             self.settled_infer_s += seconds * shares[1]
+        self.recorder.totals = totals
 
     def _give(self, totals, seconds, shares):
         totals[THIN] -= seconds

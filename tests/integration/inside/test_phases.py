@@ -74,15 +74,17 @@ def test_time_goes_to_its_phase(phase: str, recorded) -> None:
 
 
 def test_phases_add_up_to_the_time_in_every_row(recorded) -> None:
-    code = "end = time.perf_counter() + 2.2\nwhile time.perf_counter() < end: step()\n"
+    code = "end = time.perf_counter() + 3.2\nwhile time.perf_counter() < end: step()\n"
     record = recorded(code)
+    assert record.seconds[-1].closely_frac < 1.0, "ticks this short are not all looked at closely"
+    assert not record.hook_failures
     rows = [second.sums for second in record.seconds] + [mark.sums for mark in record.marks]
     rows.sort(key=lambda row: row.t_s)
     assert len(record.seconds) >= 3
     for before, after in pairwise(rows):
         between = after.minus(before)
-        assert sum(between.phase_s) == pytest.approx(between.t_s, abs=5e-5)
-        assert min(between.phase_s) > -2e-6
+        assert sum(between.phase_s) == pytest.approx(between.t_s, abs=1e-3)  # within one tick
+        assert min(between.phase_s) > -0.005, "what is not told apart yet is estimated, and mended later"
     split = [tick for tick in record.ticks if tick.phase_s is not None]
     assert len(split) > 100
     for tick in split:
