@@ -131,8 +131,8 @@ class Pulse:
         owner, phase = recorder.owner, recorder.phase
         if phase == wire.OTHER and recorder.after_model:
             phase = wire.LOSS
-        if owner is None:
-            return
+        if owner is None or phase == wire.COMPILE:
+            return  # torch.compile builds frames of its own: a walk there met one that was none (torch 2.13)
         frame = sys._current_frames().get(owner)
         if frame is None:
             return
