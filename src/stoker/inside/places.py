@@ -44,21 +44,19 @@ class Places:
             frame = frame.f_back
         return self._id(_line(leaf), _line(user))
 
-    def with_callers(self, frame):
-        """The same, with the lines that led there; for looks."""
-        stack, user = [], None
-        while frame is not None:
-            code = frame.f_code
+    def with_callers(self, stack):
+        """The same of (code, line) from the inside out, with the lines that led there; for looks."""
+        lines, user = [], None
+        for code, number in stack:
             kind = self.kind(code)
             if kind:
-                if len(stack) < wire.STACK_MAX:
-                    stack.append(_line(frame))
+                if len(lines) < wire.STACK_MAX:
+                    lines.append(_named(code, number))
                 if kind == USER and user is None:
-                    user = _line(frame)
+                    user = _named(code, number)
             elif code.co_name == _WORKER_LOOP:
                 break
-            frame = frame.f_back
-        return self._id(stack[0] if stack else None, user, tuple(stack[1:]))
+        return self._id(lines[0] if lines else None, user, tuple(lines[1:]))
 
     def kind(self, code):
         filename = code.co_filename
@@ -108,11 +106,11 @@ def _first_part(path):
 
 
 def _line(frame):
-    if frame is None:
-        return None
-    code = frame.f_code
-    name = getattr(code, "co_qualname", code.co_name)
-    return (code.co_filename, frame.f_lineno, name)
+    return None if frame is None else _named(frame.f_code, frame.f_lineno)
+
+
+def _named(code, number):
+    return (code.co_filename, number, getattr(code, "co_qualname", code.co_name))
 
 
 def _folders(*paths):

@@ -15,6 +15,8 @@ import random
 import sys
 import threading
 import time
+from itertools import accumulate, chain, repeat, starmap
+from operator import attrgetter
 from time import perf_counter
 
 from . import wire
@@ -31,6 +33,8 @@ LINES_S = 5.0
 SETTLE_S = 30.0
 THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
+DEPTH_MAX = 1000
+_WHERE = attrgetter("f_code", "f_lineno")
 _WAITING = (wire.SYNC, wire.H2D)
 _TWIN = {wire.FORWARD: wire.INFER, wire.OTHER: wire.LOSS}
 
@@ -133,23 +137,22 @@ class Pulse:
             phase = wire.LOSS
         if owner is None or phase == wire.COMPILE:
             return  # torch.compile builds frames of its own: a walk there met one that was none (torch 2.13)
-        frame = sys._current_frames().get(owner)
-        if frame is None:
+        stack = _stack_of(owner)
+        if not stack:
             return
-        waiting = self.codes.get(frame.f_code)
+        waiting = self.codes.get(stack[0][0])
         if waiting in _WAITING:
             phase = waiting
         elif phase == wire.THIN:
-            phase = THIN_OTHER + self._on_stack(frame)
-        self.recent.append((perf_counter(), phase, self.places.with_callers(frame)))
+            phase = THIN_OTHER + self._on_stack(stack)
+        self.recent.append((perf_counter(), phase, self.places.with_callers(stack)))
         self.samples += 1
 
-    def _on_stack(self, frame):
+    def _on_stack(self, stack):
         """The phase of a stretch that is passed over: its outermost call that has one."""
         phase, codes = wire.OTHER, self.codes
-        while frame is not None:
-            phase = codes.get(frame.f_code, phase)
-            frame = frame.f_back
+        for code, _ in stack:
+            phase = codes.get(code, phase)
         return phase
 
     def _phase_of(self, phase, place):
@@ -180,3 +183,19 @@ class Pulse:
         usual = SAMPLE_S * (1 if self.samples < MANY else 2 if self.samples < 5 * MANY else 4)
         wanted = cost_s / SHARE_MAX if cost_s > 0.0005 else usual
         self.interval_s = max(usual, 0.9 * self.interval_s + 0.1 * min(wanted, 1.0))
+
+
+def _stack_of(thread):
+    """(code, line) from the inside out; empty if it cannot be told.
+
+    All of it within one call into C. Between two instructions of Python the lock may go to the thread that is
+    looked at: the frame held here is then left by its owner, and what it names as its caller can be no frame
+    at all (seen with torch.compile, which evaluates frames itself). The walk ends where there is no caller.
+    """
+    top = map(dict.get, starmap(sys._current_frames, ((),)), (thread,))
+    stack = []
+    try:
+        stack.extend(map(_WHERE, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr)))
+    except AttributeError:
+        pass
+    return stack

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from stoker.inside import pulse, wire
 from stoker.inside.places import LIBRARY, PLUMBING, USER, Places
-from stoker.inside.pulse import SAMPLE_S, Pulse
+from stoker.inside.pulse import SAMPLE_S, Pulse, _stack_of
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def test_places_and_files_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def inner(look):
-    return look(sys._getframe())
+    return look(_stack_of(threading.get_ident())[1:])
 
 
 def _worker_loop(look):
@@ -159,3 +161,27 @@ def test_many_ways_to_one_line_are_not_all_kept(monkeypatch) -> None:
     numbers = [places._id(line, line, (("caller", number, "f"),)) for number in range(10)]
     assert numbers == [1, 2, 3, 4, 4, 4, 4, 4, 4, 4]
     assert places.new[-1]["callers"] == ()
+
+
+def test_the_stack_of_a_thread_is_told_from_the_inside_out_and_keeps_no_frame() -> None:
+    here, done = threading.Event(), threading.Event()
+
+    def outer() -> None:
+        here.set()
+        done.wait()
+
+    thread = threading.Thread(target=outer)
+    thread.start()
+    here.wait()
+    stack = _stack_of(thread.ident)
+    names = [code.co_name for code, _ in stack]
+    done.set()
+    thread.join()
+    assert names.index("wait") < names.index("outer") < names.index("_bootstrap")
+    assert (outer.__code__, outer.__code__.co_firstlineno + 2) in stack
+    assert all(type(code) is type(outer.__code__) for code, _ in stack)
+    assert not any(ref for ref in gc.get_referrers(outer.__code__) if hasattr(ref, "f_back"))
+
+
+def test_a_thread_that_is_gone_has_no_stack() -> None:
+    assert _stack_of(-1) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
@@ -157,9 +156,8 @@ def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) 
     pulse = driven.agent.pulse
     code = object()
     driven.agent.codes[code] = BACKWARD
-    inner = SimpleNamespace(f_code=object(), f_back=SimpleNamespace(f_code=code, f_back=None))
-    assert pulse._on_stack(inner) == BACKWARD
-    assert pulse._on_stack(inner.f_back.__class__(f_code=object(), f_back=None)) == OTHER
+    assert pulse._on_stack([(object(), 1), (code, 2), (object(), 3)]) == BACKWARD
+    assert pulse._on_stack([(object(), 1)]) == OTHER
 
 
 def test_the_place_tells_inference_from_forward(driven) -> None:
