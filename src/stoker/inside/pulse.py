@@ -11,12 +11,14 @@ from how late the lock came lately. What is left is slept with a short switch in
 once. The moment of looking then depends on the clock alone, to within 0.1 ms.
 """
 
+import gc
 import random
 import sys
 import threading
 import time
-from itertools import accumulate, chain, repeat, starmap
-from operator import attrgetter
+from functools import partial
+from itertools import accumulate, chain, repeat, starmap, takewhile, tee
+from operator import attrgetter, is_not
 from time import perf_counter
 
 from . import wire
@@ -35,6 +37,7 @@ THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
 DEPTH_MAX = 1000
 _WHERE = attrgetter("f_code", "f_lineno")
+_IS_FRAME = partial(is_not, None)
 _WAITING = (wire.SYNC, wire.H2D)
 _TWIN = {wire.FORWARD: wire.INFER, wire.OTHER: wire.LOSS}
 
@@ -135,8 +138,8 @@ class Pulse:
         owner, phase = recorder.owner, recorder.phase
         if phase == wire.OTHER and recorder.after_model:
             phase = wire.LOSS
-        if owner is None or phase == wire.COMPILE:
-            return  # torch.compile builds frames of its own: a walk there met one that was none (torch 2.13)
+        if owner is None:
+            return
         stack = _stack_of(owner)
         if not stack:
             return
@@ -188,14 +191,16 @@ class Pulse:
 def _stack_of(thread):
     """(code, line) from the inside out; empty if it cannot be told.
 
-    All of it within one call into C. Between two instructions of Python the lock may go to the thread that is
-    looked at: the frame held here is then left by its owner, and what it names as its caller can be no frame
-    at all (seen with torch.compile, which evaluates frames itself). The walk ends where there is no caller.
+    All of it within one call into C, where the interpreter lock is not let go of. In Python 3.11 that takes
+    more: making a frame object may start a collection, which runs Python code, which may let the other thread
+    go on and leave the very frame the object is made for. (Seen: crashes where much is allocated, as in
+    torch.compile.) So no collection starts in between; later versions start none inside a call.
     """
     top = map(dict.get, starmap(sys._current_frames, ((),)), (thread,))
-    stack = []
-    try:
-        stack.extend(map(_WHERE, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr)))
-    except AttributeError:
-        pass
-    return stack
+    walk = map(_WHERE, takewhile(_IS_FRAME, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr)))
+    if sys.version_info[:2] != (3, 11):
+        return list(walk)
+    found, again = tee(starmap(gc.get_threshold, ((),)))
+    return list(chain(found, starmap(gc.set_threshold, ((0,),)), walk, starmap(gc.set_threshold, again)))[
+        2:-1
+    ]
