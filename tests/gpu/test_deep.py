@@ -123,6 +123,7 @@ def keep(name: str, **figures: object) -> None:
         Path(path).write_text(json.dumps({**known, name: figures}, indent=1) + "\n")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["launch", "conv", "compiled"])
 def test_a_window_is_taken_and_nothing_else_changes(tmp_path: Path, kind: str) -> None:
     expected = plain(kind, STEPS[kind])
@@ -136,7 +137,6 @@ def test_a_window_is_taken_and_nothing_else_changes(tmp_path: Path, kind: str) -
     keep(
         kind,
         torch=torch.__version__,
-        card=torch.cuda.get_device_name(0),
         window_s=note.end_s - note.start_s,
         ticks=note.ticks,
         events=note.events,

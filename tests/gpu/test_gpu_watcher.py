@@ -36,7 +36,7 @@ def watched(folder: Path, *command: str, **environment: str) -> Run:
         env.pop("STOKER_NO_GPM", None)
     done = subprocess.run(
         [sys.executable, "-m", "stoker", "run", "--quiet", "--", sys.executable, *command],
-        capture_output=True, text=True, cwd=folder, env=env, timeout=120,
+        capture_output=True, text=True, cwd=folder, env=env, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return load(folders.find(str(next((folder / ".stoker" / "runs").iterdir()))))
@@ -65,6 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return watched(tmp_path_factory.mktemp("run"), str(SCRIPTS / "bursts.py"), SECONDS)
 
 
+@pytest.mark.alone
 def test_readings_are_sane(run: Run) -> None:
     view = steady(run)
     assert view.uuid in uuids()
@@ -88,6 +89,7 @@ def test_readings_are_sane(run: Run) -> None:
     assert 10 < view.temperature_max_c < 110
 
 
+@pytest.mark.alone
 def test_gpm_tells_real_work(run: Run) -> None:
     device = next(device for device in run.gpu.devices if device.uuid == steady(run).uuid)
     if not device.gpm:
@@ -101,6 +103,7 @@ def test_gpm_tells_real_work(run: Run) -> None:
     assert view.pcie_rx_bytes_per_s is not None
 
 
+@pytest.mark.alone
 def test_looking_costs_less_than_a_hundredth_of_a_core(run: Run) -> None:
     cost = watcher_cost(run.gpu)
     assert cost is not None
@@ -108,6 +111,7 @@ def test_looking_costs_less_than_a_hundredth_of_a_core(run: Run) -> None:
     assert cost.gpu_cpu_pct < 1.0
 
 
+@pytest.mark.alone
 def test_without_gpm_the_time_axis_is_the_same(run: Run, tmp_path: Path) -> None:
     other = steady(watched(tmp_path, str(SCRIPTS / "bursts.py"), SECONDS, STOKER_NO_GPM="1"))
     assert other.busy_source == "nvml"
@@ -120,6 +124,7 @@ def test_without_gpm_the_time_axis_is_the_same(run: Run, tmp_path: Path) -> None
     assert abs(other.busy_pct - whole.busy_pct) < 12
 
 
+@pytest.mark.alone
 def test_a_script_that_chooses_its_gpu_by_uuid(tmp_path: Path) -> None:
     chosen = uuids()[-1]
     view = steady(watched(tmp_path, str(SCRIPTS / "bursts.py"), "5", chosen))
@@ -154,6 +159,7 @@ def test_a_neighbour_is_seen(tmp_path: Path) -> None:
         assert view.sharing.text, "where it cannot be told, that is said"
 
 
+@pytest.mark.alone
 def test_alone_on_the_card_nobody_is_called_foreign(run: Run) -> None:
     view = steady(run)
     assert view.sharing.shared is not True, view.sharing

@@ -9,7 +9,9 @@ if len(sys.argv) > 2:
     os.environ["CUDA_VISIBLE_DEVICES"] = sys.argv[2]
 
 import torch
+from turn import take_turn
 
+take_turn()
 torch.manual_seed(0)
 model = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(8)]).cuda()
 optimizer = torch.optim.SGD(model.parameters(), 1e-4)

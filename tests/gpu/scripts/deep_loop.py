@@ -13,6 +13,7 @@ os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 
 import torch
 from torch import nn
+from turn import take_turn
 
 TRAINED_S = 2.0
 
@@ -120,6 +121,7 @@ def main(kind: str, steps: int) -> None:
         from _stoker_inside import deep
 
         deep.TRAINED_S = TRAINED_S
+    take_turn()
     loop = Loop(kind)
     own = seen = None
     if kind == "scheduled":

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
+from turn import take_turn
 
 WIDTH = 4096
 
@@ -72,6 +73,7 @@ def update(model: nn.Module, optimizer: torch.optim.Optimizer, batch: torch.Tens
 
 
 def main(kind: str, seconds: float) -> None:
+    take_turn()
     torch.manual_seed(0)
     small = kind == "small"
     model = model_of(24, 64) if small else model_of(4, WIDTH)

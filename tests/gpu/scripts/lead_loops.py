@@ -4,7 +4,9 @@ import sys
 import time
 
 import torch
+from turn import take_turn
 
+take_turn()
 kind, seconds = sys.argv[1], float(sys.argv[2])
 device = torch.device("cuda")
 

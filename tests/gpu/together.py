@@ -1,0 +1,60 @@
+"""`make gpu-test`: all GPU tests, several at a time, each in a pytest of its own.
+
+Most of their time goes into starting Python, torch and CUDA. First those that ask only whether a training is
+the same training; then those marked `alone`, whose trainings take turns on the card (scripts/turn.py)
+while the next ones start.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+ONE_PROCESS = "test_gpu_watcher.py"
+"""Its tests look at one run."""
+AT_ONCE = max(1, min(8, (os.cpu_count() or 1) // 2))
+
+
+def main() -> int:
+    began_s, failed = time.perf_counter(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        for marks in ("gpu and not alone", "gpu and alone"):
+            turn = {"STOKER_TEST_TURN": f"{folder}/turn"} if marks == "gpu and alone" else {}
+            test = functools.partial(tested, marks, turn)
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                for name, code, output, seconds in pool.map(test, collected(marks)):
+                    failed += code != 0
+                    print(f"{'ok  ' if code == 0 else 'FAIL'} {seconds:5.0f} s  {name}", flush=True)
+                    if code:
+                        print(output, flush=True)
+    print(f"{failed} failed, {time.perf_counter() - began_s:.0f} s")
+    return 1 if failed else 0
+
+
+def collected(marks: str) -> list[list[str]]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-m", marks, str(FOLDER)]
+    listed = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    nodes = [line for line in listed if "::" in line]
+    if not nodes:
+        sys.exit("no test was collected:\n" + "\n".join(listed))
+    whole = [node for node in nodes if ONE_PROCESS in node]
+    return [*([whole] if whole else []), *([node] for node in nodes if node not in whole)]
+
+
+def tested(marks: str, turn: dict[str, str], nodes: list[str]) -> tuple[str, int, str, float]:
+    began_s = time.perf_counter()
+    command = [sys.executable, "-m", "pytest", "-m", marks, *nodes]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **turn})
+    name = nodes[0].partition("::")[0] if len(nodes) > 1 else nodes[0]
+    return name, done.returncode, done.stdout[-6000:], time.perf_counter() - began_s
+
+
+if __name__ == "__main__":
+    sys.exit(main())
