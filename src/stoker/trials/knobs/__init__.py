@@ -9,7 +9,7 @@ from stoker.trials.knobs.effects import Liveness, differences, liveness
 from stoker.trials.knobs.knob import Channel, Kind, Knob, Setting
 from stoker.trials.knobs.known import RUNTIME, runtime_knob
 from stoker.trials.knobs.parse import parse_settings
-from stoker.trials.knobs.prepare import Prepared, prepare
+from stoker.trials.knobs.prepare import Prepared, prepare, unprepared
 
 __all__ = [
     "RUNTIME",
@@ -24,4 +24,5 @@ __all__ = [
     "parse_settings",
     "prepare",
     "runtime_knob",
+    "unprepared",
 ]

@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _NUMBER = re.compile(r"\d{1,6}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SWITCHES = {"on": "on", "true": "on", "1": "on", "yes": "on", "off": "off", "false": "off", "0": "off"}
-_FORMS = {
+FORMS = {
     Channel.FLAG: "flag:--batch-size=64",
     Channel.HYDRA: "hydra:trainer.precision=bf16",
     Channel.ENVIRONMENT: "env:OMP_NUM_THREADS=4",
@@ -84,7 +84,7 @@ def _one(text: str, command: Sequence[str]) -> Setting:
 
 
 def _forms() -> str:
-    return "\n".join(_FORMS.values()).replace("\n", "\n        ")
+    return "\n".join(FORMS.values()).replace("\n", "\n        ")
 
 
 def _flag(text: str) -> Setting:
@@ -116,7 +116,7 @@ def _own(name: str, channel: Channel, type: ValueType) -> Knob:
 
 
 def _unfit(channel: Channel, text: str) -> UsageError:
-    return UsageError(f"{text!r} does not say what to set to what", hint=_FORMS[channel])
+    return UsageError(f"{text!r} does not say what to set to what", hint=FORMS[channel])
 
 
 def _runtime(text: str) -> Setting:
