@@ -239,8 +239,7 @@ class Plan:
         if kept is not None and self.persistent:
             kept._reset(loader)
             return kept
-        import torch
-
+        torch = sys.modules["torch"]
         loader.generator = torch.Generator().manual_seed(iterator._base_seed)
         try:
             feeding = self.hook.module._MultiProcessingDataLoaderIter(loader)
@@ -258,12 +257,18 @@ class Plan:
             knob.applied = {
                 text: n for text, n in knob.applied.items() if not text.startswith(self.kind + ":")
             }
-            knob.refuse("%s: its workers failed: %s" % (self.kind, repr(error)[:300]))
+            knob.refuse("%s: its workers failed: %s" % (self.kind, _last_line(error)))
         if feeding is not None:
             feeding._shutdown_workers()
 
 
 _NOTHING = object()
+
+
+def _last_line(error):
+    """torch hands on a worker's whole traceback."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1][:300]
 
 
 def _chained(first, rest):
@@ -324,15 +329,13 @@ def _cuda_started():
 
 
 def _draw(loader):
-    import torch
-
+    torch = sys.modules["torch"]
     torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
 
 
 def _stream(loader):
     """The random streams a loader and its sampler draw from."""
-    import torch
-
+    torch = sys.modules["torch"]
     samplers = (loader.sampler, getattr(loader.batch_sampler, "sampler", None))
     generators = [loader.generator, *(getattr(sampler, "generator", None) for sampler in samplers)]
     states = [(one, one.get_state()) for one in generators if isinstance(one, torch.Generator)]
@@ -340,8 +343,7 @@ def _stream(loader):
 
 
 def _restore_stream(loader, state):
-    import torch
-
+    torch = sys.modules["torch"]
     usual, others = state
     torch.set_rng_state(usual)
     for generator, seen in others:

@@ -5,6 +5,7 @@ code nothing is done: torch.compile goes straight through (`_torchdynamo_inline`
 """
 
 import contextlib
+import importlib
 import sys
 import threading
 import weakref
@@ -204,9 +205,7 @@ class Compile(ModelKnob):
         return args, kwargs, context
 
     def _compile(self, module, name):
-        import torch._dynamo
-
-        torch._dynamo.config.suppress_errors = True
+        importlib.import_module("torch._dynamo").config.suppress_errors = True
         if self.value in _COMPILE_MODES:
             module.compile(mode=self.value)
         else:

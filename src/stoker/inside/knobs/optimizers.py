@@ -49,8 +49,8 @@ class OptimizerCalls(Hook):
         facts = self.facts
 
         @functools.wraps(original)
-        def __init__(optimizer, params, defaults):
-            original(optimizer, params, defaults)
+        def __init__(optimizer, *args, **kwargs):
+            original(optimizer, *args, **kwargs)
             facts.of_optimizer(optimizer)
 
         return __init__

@@ -5,6 +5,7 @@ Another order of samples: another training. A block is seen as a whole, so where
 """
 
 import functools
+import sys
 
 from .base import RuntimeKnob
 
@@ -42,8 +43,7 @@ class BlockShuffle(RuntimeKnob):
 
 def _blocks(sampler, count, size):
     """Lazily, and with one draw from the random stream, as torch does it."""
-    import torch
-
+    torch = sys.modules["torch"]
     generator = sampler.generator
     if generator is None:
         seed = int(torch.empty((), dtype=torch.int64).random_().item())
