@@ -12,7 +12,7 @@ from stoker.trials.knobs.known import meaning_of
 from stoker.trials.knobs.run_facts import RunFacts, facts_of, same, shown
 
 DEAD = "this setting has no effect in this script"
-UNSEEN = "no effect was seen"
+UNSEEN = f"no effect was seen: as far as the runs show, {DEAD}"
 _SHOWN = 3
 _MANY_READINGS = ("batch", "seed")
 """Settings a script may rightly turn into something else: a batch per GPU, a seed per rank."""
@@ -105,5 +105,5 @@ def _by_comparison(mine: RunFacts, theirs: RunFacts | None) -> Liveness:
     found = _differences(mine, theirs)
     if not found:
         compared = ", ".join(name for name, value in mine.compared.items() if value != ())
-        return Liveness(False, "nothing differs", f"{UNSEEN}: the same in both runs: {compared}")
+        return Liveness(False, "nothing differs", f"{UNSEEN}; the same in both: {compared}")
     return Liveness(True, "; ".join(f"{name}: {a}, not {b}" for name, (a, b) in list(found.items())[:_SHOWN]))
