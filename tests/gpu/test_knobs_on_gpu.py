@@ -1,4 +1,4 @@
-"""Runtime knobs on a real GPU: in effect as the script itself finds it, told so, and exact where they say so."""
+"""Runtime knobs on a real GPU: in effect as the script itself finds it, and exact where they say so."""
 
 from __future__ import annotations
 

@@ -324,10 +324,16 @@ class Agent:
                 self.writer.row(wire.HOOK, failed)
 
     def _knobs(self):
-        row = self.knobs.row() if self.knobs is not None else None
-        if row != self.knobs_written:
-            self.knobs_written = row
-            self.writer.row(wire.KNOBS, row)
+        if self.knobs is None:
+            return
+        try:
+            row = self.knobs.row()
+            if row != self.knobs_written:
+                self.knobs_written = row
+                self.writer.row(wire.KNOBS, row)
+        except Exception as error:  # the rest is written all the same
+            self.knobs = None
+            self.writer.row(wire.HOOK, {"name": "knobs", "error": repr(error)[:500], "when": "telling"})
 
     def failed_hooks(self):
         every = [*(part for hook in self.hooks for part in (hook, *hook.parts)), self.devices]

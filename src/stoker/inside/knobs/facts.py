@@ -61,23 +61,24 @@ class Facts:
             self.error = repr(error)[:500]
 
     def row(self):
+        """A copy: the training goes on while it is written, and the next one is compared with it."""
         torch = sys.modules.get("torch")
         return {
-            "threads": torch.get_num_threads() if torch else None,
-            "seed": _seed(torch),
-            "models": self.models,
-            "inputs": self.inputs,
-            "rows": self.rows,
+            "threads": _asked(torch, "get_num_threads"),
+            "seed": _asked(torch, "initial_seed"),
+            "models": dict(self.models),
+            "inputs": dict(self.inputs),
+            "rows": dict(self.rows),
             "dtypes": sorted(self.dtypes),
-            "optimizers": self.optimizers,
+            "optimizers": list(self.optimizers),
             "variables": {name: os.environ.get(name) for name in self.variables},
             "error": self.error,
         }
 
 
-def _seed(torch):
+def _asked(torch, question):
     try:
-        return torch.initial_seed()
+        return getattr(torch, question)()
     except Exception:
         return None
 

@@ -84,7 +84,7 @@ class ModelCalls(Hook):
 def _size(module):
     """Parameters; one that is not made yet counts as one."""
     total = 0
-    for parameter in module.parameters():
+    for parameter in module.parameters() if hasattr(module, "parameters") else ():
         try:
             total += parameter.numel()
         except Exception:

@@ -33,13 +33,13 @@ class Threads(RuntimeKnob):
         self.patch(module, "set_num_threads", set_num_threads)
         original(wanted)
         if before == wanted:
-            self.found("torch has %d threads anyway" % wanted)
+            self.found("torch.get_num_threads() is %d anyway" % wanted)
         else:
-            self.did("%d -> %d threads" % (before, wanted))
+            self.did("torch.get_num_threads() %d -> %d" % (before, wanted))
 
     def undone(self):
         now = sys.modules["torch"].get_num_threads()
-        return "" if now == int(self.value) else "torch has %d threads all the same" % now
+        return "" if now == int(self.value) else "torch.get_num_threads() is %d all the same" % now
 
 
 class _OnceCudaRuns(RuntimeKnob):
