@@ -41,9 +41,11 @@ class NonBlocking(RuntimeKnob):
         @functools.wraps(original)
         def __next__(iterator):
             batch = original(iterator)
-            if hook.ready and hook.error is None and getattr(iterator, "_pin_memory", False):
+            if hook.ready and hook.error is None:
                 try:
-                    hook.remember(batch, 0)
+                    feeds = getattr(iterator, "_stoker_feeds", iterator)  # workers given to it by a knob
+                    if feeds._pin_memory:
+                        hook.remember(batch, 0)
                 except Exception as error:
                     hook.fail(error, "call")
             return batch

@@ -82,13 +82,10 @@ class Tf32(_OnceCudaRuns):
             return
         wanted = "high" if self.value == "on" else "highest"
         before = torch.get_float32_matmul_precision()
-        cudnn = torch.backends.cudnn
-        if before == wanted and cudnn.allow_tf32 == (wanted == "high"):
+        if before == wanted:
             self.found("already set by the script: float32 products are %s" % before)
             return
-        torch.set_float32_matmul_precision(wanted)
-        if cudnn.allow_tf32 != (wanted == "high"):
-            cudnn.allow_tf32 = wanted == "high"
+        torch.set_float32_matmul_precision(wanted)  # convolutions use TF32 unless told otherwise
         self.did("float32 products %s -> %s" % (before, wanted))
 
     def undone(self):
