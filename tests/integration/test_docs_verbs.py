@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("run", "why", "explain", "runs", "doctor")
+PAGES = ("run", "why", "explain", "knobs", "runs", "doctor")
 TRAINING = """
 import sys, time, torch
 model, optimizer = torch.nn.Linear(), torch.optim.SGD()

@@ -65,7 +65,7 @@ def test_every_kind_of_row_is_explained() -> None:
         for name in (
             "HEADER", "SECOND", "MARK", "END", "OPTIMIZER", "LOADER", "WORKER", "SEQUENCE", "PLACE", "LINES",
             "SYNCS", "RANGES", "HOOK", "FAILURE", "RANK", "LOST", "COUNTS", "DEVICE",
-            "DEEP_WINDOW", "LEAD",
+            "DEEP_WINDOW", "LEAD", "KNOBS",
         )
     }  # fmt: skip
     assert first_cells(table) >= kinds

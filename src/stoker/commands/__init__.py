@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "run": "run a training under watch, then say where its time went",
     "why": "read a recorded run again",
     "explain": "what a cause is, how it is seen, and how to fix it",
+    "knobs": "what `stoker run --with` can change about a training",
     "classify": "judge the logs you already have",
     "runs": "list recorded runs, or prune them",
     "doctor": "what can be measured on this machine, what not, and why",

@@ -29,6 +29,7 @@ from stoker.report import live
 from stoker.report.figures import size
 from stoker.store import folder as folders
 from stoker.store.reading import load
+from stoker.trials.knobs import Setting, parse_settings, prepare, unprepared
 
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _MODULE_FLAG = re.compile(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)?|--module", re.ASCII)
@@ -44,6 +45,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
     _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
+    parser.add_argument(
+        "--with",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="num_workers=8,bf16",
+        help="turn these knobs; stoker knobs lists them",
+    )
     parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
     parser.add_argument(
         "--deep",
@@ -87,21 +96,29 @@ def run(args: argparse.Namespace) -> int:
                 "--deep needs the inside of a training, which --pid does not see",
                 hint="stoker run --deep -- python train.py",
             )
+        if args.settings:
+            raise UsageError(
+                "--with changes a training at its start, --pid finds it running",
+                hint="stoker run --with num_workers=8 -- python train.py",
+            )
         return attach(args)
     if not args.command:
         raise UsageError("there is no command to run", hint="stoker run -- python train.py")
-    return _watched(args, list(args.command))
+    settings = parse_settings(",".join(args.settings), args.command)
+    return _watched(args, list(args.command), settings)
 
 
-def _watched(args: argparse.Namespace, command: list[str]) -> int:
+def _watched(args: argparse.Namespace, command: list[str], settings: tuple[Setting, ...]) -> int:
     folder = folders.create(command)
-    info = begun(folder, command, total=args.total)
     oom_before = failure.oom_kills()
     try:
+        command, base = _set(settings, command, folder)
+        texts = tuple(setting.text for setting in settings)
+        info = replace(begun(folder, command, total=args.total), settings=texts)
         folders.write_info(folder, info)
         become_subreaper()
         names, deep = _names(args, command), _deep(args.deep)
-        child = start(command, injection.environment(os.environ, folder, info.id, names, deep))
+        child = start(command, injection.environment(base, folder, info.id, names, deep))
     except StokerError:
         shutil.rmtree(folder, ignore_errors=True)  # nothing ran: there is nothing to keep
         raise
@@ -113,6 +130,13 @@ def _watched(args: argparse.Namespace, command: list[str]) -> int:
         sys.stderr.write("\r\x1b[2K")
     show_after(lambda: _recorded(folder, _ended(info, exit, problems), verdict), args)
     return exit.shell_code
+
+
+def _set(settings: tuple[Setting, ...], command: list[str], folder: Path) -> tuple[list[str], dict[str, str]]:
+    if not settings:
+        return command, unprepared(os.environ)
+    prepared = prepare(settings, command, os.environ, folder)
+    return list(prepared.command), prepared.env
 
 
 def _deep(wanted: bool | None) -> str | None:

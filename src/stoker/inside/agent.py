@@ -48,6 +48,8 @@ class Agent:
         self.folder = folder
         self.recorder = Recorder(self.begin)
         self.hooks = []
+        self.knobs = None
+        self.on_tensors = []
         self.codes = {}
         self.waiting_codes = {}
         self._fresh()
@@ -68,6 +70,7 @@ class Agent:
         self.optimizers_written = 0
         self.marks_written = 0
         self.hooks_written = set()
+        self.knobs_written = None
         self.last_lines = 0.0
         self.median_s = None
         self.ticks = Ticks()
@@ -80,11 +83,24 @@ class Agent:
             from .hooks.deep import DeepHook
 
             self.hooks.append(DeepHook(self))
+        self._take_knobs()
         for hook in self.hooks:
             for module in hook.modules:
                 imports.after_import(module, hook.install_in)
         os.register_at_fork(after_in_child=self.forked)
         atexit.register(self.end)
+
+    def _take_knobs(self):
+        """What is asked for beyond watching. Loaders are changed below our hooks, all else above them."""
+        if not os.environ.get("STOKER_KNOBS"):
+            return
+        try:
+            from .knobs import Knobs
+
+            self.knobs = Knobs(self)
+            self.hooks = [*self.knobs.inner, *self.hooks, *self.knobs.outer]
+        except Exception as error:
+            self.pulse.error = repr(error)
 
     def forked(self):
         self.pulse.wake()
@@ -201,6 +217,7 @@ class Agent:
             writer.row(wire.DEVICE, row)
         self._deep(last)
         self._hooks()
+        self._knobs()
         self._rank()
         if last or now - self.last_lines >= self._lines_interval_s(now):
             self.last_lines = now
@@ -305,6 +322,18 @@ class Agent:
             if failed["name"] not in self.hooks_written:
                 self.hooks_written.add(failed["name"])
                 self.writer.row(wire.HOOK, failed)
+
+    def _knobs(self):
+        if self.knobs is None:
+            return
+        try:
+            row = self.knobs.row()
+            if row != self.knobs_written:
+                self.knobs_written = row
+                self.writer.row(wire.KNOBS, row)
+        except Exception as error:  # the rest is written all the same
+            self.knobs = None
+            self.writer.row(wire.HOOK, {"name": "knobs", "error": repr(error)[:500], "when": "telling"})
 
     def failed_hooks(self):
         every = [*(part for hook in self.hooks for part in (hook, *hook.parts)), self.devices]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stoker.model.deep import DeepNote
+from stoker.model.knobs import KnobReport, TrainingFacts
 from stoker.model.lead import Lead
 
 PHASES: tuple[str, ...] = (
@@ -249,6 +250,9 @@ class ProcessRecord:
     """Oldest first; one row per device now and then."""
     deep: DeepNote | None = None
     lead: Lead | None = None
+    knobs: tuple[KnobReport, ...] = ()
+    facts: TrainingFacts | None = None
+    """Only where knobs were asked for, or a comparison."""
 
     @property
     def last(self) -> Sums | None:

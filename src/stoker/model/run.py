@@ -52,6 +52,8 @@ class RunInfo:
     attached_pid: int | None = None
     total: str | None = None
     """The length of the whole training as the user gave it, e.g. `100000 ticks`."""
+    settings: tuple[str, ...] = ()
+    """What `--with` asked for; settings of the command itself are already in `command`."""
     stoker: str = ""
     host: str = ""
     stoker_pid: int | None = None

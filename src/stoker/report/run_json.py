@@ -12,6 +12,7 @@ from stoker.diagnose.verdict import verdict
 from stoker.model.deep import DeepNote
 from stoker.report.cause_data import verdict_data
 from stoker.report.gpu_data import gpu_data, gpu_watcher
+from stoker.report.knob_blocks import settings_data
 from stoker.report.run_notes import notes
 
 SCHEMA = "stoker.why/1"
@@ -26,6 +27,7 @@ def render(summary: Summary) -> str:
         "folder": str(summary.run.folder),
         "sentence": sentence(summary),
         "verdict": verdict_data(verdict(summary)),
+        "settings": settings_data(summary.run),
         "whole_training": asdict(summary.length) if summary.length else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
         "trainers": [_trainer(trainer) for trainer in summary.trainers],
@@ -75,6 +77,8 @@ def _trainer(trainer: Trainer) -> dict[str, object]:
         "workers": [asdict(worker) for worker in record.workers],
         "ranges": {name: {"count": n, "seconds": s} for name, (n, s) in record.ranges.items()},
         "hook_failures": [asdict(hook) for hook in record.hook_failures],
+        "knobs": [asdict(knob) for knob in record.knobs],
+        "facts": asdict(record.facts) if record.facts else None,
         "deep": _deep(record.deep),
         "gpu": gpu_data(trainer.gpus.main) if trainer.gpus.main else None,
         "other_gpus": [gpu_data(use) for use in trainer.gpus.uses[1:]],

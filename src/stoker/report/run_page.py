@@ -18,6 +18,7 @@ from stoker.report.cause_blocks import cause_blocks
 from stoker.report.chosen_block import chosen_block
 from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
 from stoker.report.gpu_blocks import gpu_blocks, other_gpus
+from stoker.report.knob_blocks import knob_blocks
 from stoker.report.page import Bar, Bars, Block, Facts, Notes, Page, Sentence, Table
 from stoker.report.run_notes import next_command, notes
 
@@ -47,6 +48,7 @@ def build(summary: Summary) -> Page:
     if info.failure is not None:
         label = "stopped" if info.ended_by == "signal-from-user" else "failed"
         blocks.append(Facts(((label, failure_text(info.failure, info.cwd)),)))
+    blocks += knob_blocks(summary.run)
     if summary.main is not None:
         blocks += cause_blocks(verdict(summary), info.cwd)
         blocks += _trainer_blocks(summary, summary.main)

@@ -98,11 +98,19 @@ def _info(content: object) -> RunInfo:
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise ValueError(f"not of the schema {SCHEMA}")
     info = RunInfo(**_known(content, RunInfo))
-    if not all(isinstance(part, str) for part in (info.id, info.cwd, *info.command, *info.notes)):
+    if not all(
+        isinstance(part, str) for part in (info.id, info.cwd, *info.command, *info.settings, *info.notes)
+    ):
         raise ValueError("a text is missing")
     float(info.started_wall), float(info.started_s), float(info.ended_s or 0.0)
     failure = RunFailure(**_known(content["failure"], RunFailure)) if content.get("failure") else None
-    return replace(info, command=tuple(info.command), notes=tuple(info.notes), failure=failure)
+    return replace(
+        info,
+        command=tuple(info.command),
+        settings=tuple(info.settings),
+        notes=tuple(info.notes),
+        failure=failure,
+    )
 
 
 def _known(content: dict[str, Any], cls: type) -> dict[str, Any]:

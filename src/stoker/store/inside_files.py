@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from stoker.inside import wire
 from stoker.model.deep import DeepNote
+from stoker.model.knobs import KnobReport, TrainingFacts
 from stoker.model.lead import Lead, PhaseLead
 from stoker.model.record import (
     PHASES,
@@ -31,6 +32,7 @@ from stoker.model.record import (
     Worker,
 )
 from stoker.store.deep_files import read_note
+from stoker.store.knob_rows import read_facts, read_reports
 from stoker.store.rows import Row, json_rows, tsv_pairs, tsv_rows
 
 _T = TypeVar("_T")
@@ -124,6 +126,8 @@ class _Collected:
         self.raised: Raised | None = None
         self.deep: DeepNote | None = None
         self.lead: Lead | None = None
+        self.knobs: tuple[KnobReport, ...] = ()
+        self.facts: TrainingFacts | None = None
         self.ended = False
         self.lost = 0
         self.unreadable = 0
@@ -188,6 +192,8 @@ class _Collected:
                 self.lead = _lead(row)
             case wire.DEEP_WINDOW:
                 self.deep = read_note(row)
+            case wire.KNOBS:
+                self.knobs, self.facts = read_reports(row), read_facts(row)
             case wire.FAILURE:
                 self.raised = _raised(row)
             case wire.RANK:
@@ -231,6 +237,8 @@ class _Collected:
             devices=tuple(self.devices),
             deep=self.deep,
             lead=self.lead,
+            knobs=self.knobs,
+            facts=self.facts,
         )
 
     def _sampled(self) -> Iterable[Sampled]:

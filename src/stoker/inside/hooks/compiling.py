@@ -45,6 +45,8 @@ class CompileHook(Hook):
 
     def _starts(self):
         try:
+            for hook in self.agent.on_tensors:  # knobs, above ours
+                hook.take_off()
             self.agent.hook("transfer").take_off()
             self.before = self.begin(())
         except Exception as error:
@@ -55,6 +57,9 @@ class CompileHook(Hook):
             transfer = self.agent.hook("transfer")
             if transfer.error is None:
                 transfer.put_on()
+            for hook in self.agent.on_tensors:
+                if hook.error is None:
+                    hook.put_on()
             if self.before is not None:
                 self.recorder.leave(self.before)
                 self.before = None

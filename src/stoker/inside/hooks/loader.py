@@ -133,6 +133,7 @@ class _OpenHook(Hook):
 
 def _note_depth(loader, iterator):
     """Batches waiting to be taken. Zero means that the training is about to wait."""
+    iterator = getattr(iterator, "_stoker_feeds", iterator)  # workers given to it by a knob
     queue = getattr(iterator, "_data_queue", None)
     if queue is None:
         return

@@ -1,0 +1,1 @@
+"""Change one thing and prove it: knobs, trials, A/B."""

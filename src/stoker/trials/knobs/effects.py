@@ -1,0 +1,109 @@
+"""Whether a setting had an effect, from what a run recorded: a knob counts as changed only when the run
+shows it. Where the meaning of a setting is not known, two runs are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stoker.model.knobs import KnobReport
+from stoker.model.run import Run
+from stoker.trials.knobs.knob import Channel, Setting
+from stoker.trials.knobs.known import meaning_of
+from stoker.trials.knobs.run_facts import RunFacts, facts_of, same, shown
+
+DEAD = "this setting has no effect in this script"
+UNSEEN = f"no effect was seen: as far as the runs show, {DEAD}"
+_SHOWN = 3
+_MANY_READINGS = ("batch", "seed")
+"""Settings a script may rightly turn into something else: a batch per GPU, a seed per rank."""
+_YES, _NO = {"true", "1", "on", "yes", ""}, {"false", "0", "off", "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    live: bool | None
+    """None: it cannot be told, and `reason` says why."""
+    seen: str
+    reason: str = ""
+
+
+def differences(run: Run, other: Run) -> dict[str, tuple[str, str]]:
+    """Facts of two runs that are not the same: name, and what each shows. Speeds are not among them."""
+    mine, theirs = facts_of(run), facts_of(other)
+    return {} if mine is None or theirs is None else _differences(mine, theirs)
+
+
+def _differences(mine: RunFacts, theirs: RunFacts) -> dict[str, tuple[str, str]]:
+    a, b = mine.compared, theirs.compared
+    names = dict.fromkeys([*a, *b])
+    return {n: (shown(a.get(n)), shown(b.get(n))) for n in names if not same(a.get(n), b.get(n))}
+
+
+def liveness(setting: Setting, run: Run, other: Run | None = None) -> Liveness:
+    """`other` is a run of the same command in which this setting has another value, or is not given."""
+    if setting.knob.channel is Channel.RUNTIME:
+        return _reported(setting, run)
+    mine = facts_of(run)
+    if mine is None:
+        return Liveness(None, "", "no training was recorded")
+    if setting.knob.channel is Channel.ENVIRONMENT and setting.name in mine.variables:
+        has = mine.variables[setting.name]
+        if has != setting.value:
+            return Liveness(False, f"{setting.name} is {has}", "the training process does not have it")
+    theirs = facts_of(other) if other is not None else None
+    meaning = meaning_of(setting.name)
+    if meaning and mine.shown_by_meaning[meaning]:
+        return _by_meaning(setting, meaning, mine, theirs)
+    return _by_comparison(mine, theirs)
+
+
+def _reported(setting: Setting, run: Run) -> Liveness:
+    """What the training processes said themselves; one that could not is enough for a no."""
+    processes = run.trainers or run.processes
+    reports = [report for one in processes for report in one.knobs if report.name == setting.name]
+    if not reports:
+        return Liveness(None, "", "no training process said anything about it")
+    failing = next((report for report in reports if not report.in_effect), None)
+    if failing is not None:
+        return Liveness(False, _state(failing), failing.why)
+    report = reports[0]
+    return Liveness(True, report.did, report.why)
+
+
+def _state(report: KnobReport) -> str:
+    return {"failed": "it failed", "unused": "it found nothing to change"}.get(report.state, "not applied")
+
+
+def _by_meaning(setting: Setting, meaning: str, mine: RunFacts, theirs: RunFacts | None) -> Liveness:
+    values = mine.shown_by_meaning[meaning]
+    text = f"{meaning.replace('_', ' ')} {', '.join(sorted(map(str, values)))}"
+    matches = any(_equal(setting.value, value) for value in values)
+    if theirs is not None:
+        if theirs.shown_by_meaning[meaning] == values:
+            return Liveness(False, text, f"{DEAD}: {setting.text} was asked for, and both runs show {text}")
+        return Liveness(True, text, "" if matches else f"the script makes {text} of {setting.value}")
+    if matches:
+        return Liveness(True, text)
+    reason = f"{setting.value} was asked for, the run shows {text}"
+    if meaning in _MANY_READINGS:
+        return Liveness(None, text, f"{reason}; a run with another value would tell")
+    return Liveness(False, text, f"{DEAD}: {reason}")
+
+
+def _equal(asked: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return asked.lower() in (_YES if value else _NO)
+    try:
+        return float(asked) == float(str(value))
+    except ValueError:
+        return asked == str(value)
+
+
+def _by_comparison(mine: RunFacts, theirs: RunFacts | None) -> Liveness:
+    if theirs is None:
+        return Liveness(None, "", "what it does is not known; a run with another value would tell")
+    found = _differences(mine, theirs)
+    if not found:
+        compared = ", ".join(name for name, value in mine.compared.items() if value != ())
+        return Liveness(False, "nothing differs", f"{UNSEEN}; the same in both: {compared}")
+    return Liveness(True, "; ".join(f"{name}: {a}, not {b}" for name, (a, b) in list(found.items())[:_SHOWN]))
