@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "why": "read a recorded run again",
     "explain": "what a cause is, how it is seen, and how to fix it",
     "classify": "judge the logs you already have",
+    "ab": "is it faster? one thing changed, in turns, until it is known",
     "runs": "list recorded runs, or prune them",
     "doctor": "what can be measured on this machine, what not, and why",
 }
