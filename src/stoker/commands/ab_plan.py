@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stoker.errors import UsageError
 from stoker.trials.ab import seeds
-from stoker.trials.ab.arms import kind_of, parse_settings
+from stoker.trials.ab.arms import kind_of, parse_settings, placeholders_of
 from stoker.trials.ab.metric import checked_pattern
 from stoker.trials.ab.parity import SEEDS
 from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan
@@ -31,7 +31,8 @@ def planned(args: argparse.Namespace) -> Plan:
             "A and B are the same", seen="no --b, --b-command or --b-config",
             hint=f"{_EXAMPLE}; with --yes two equal arms are compared, to see the noise",
         )  # fmt: skip
-    kind = _kind(args, first, second)
+    _check_placeholders(first, second)
+    kind = _kind(first, second)
     taking, reason = _seeds(kind, first, second, args.seed_flag)
     return Plan(
         a=first,
@@ -86,7 +87,20 @@ def _with_config(command: Sequence[str], config: str) -> list[str]:
     return [word.replace(_CONFIG, config) for word in command]
 
 
-def _kind(args: argparse.Namespace, a: ArmPlan, b: ArmPlan) -> str:
+def _check_placeholders(a: ArmPlan, b: ArmPlan) -> None:
+    """One that only the other arm fills would reach the script as it stands."""
+    filled = [placeholders_of(parse_settings(arm.settings, arm.command)) for arm in (a, b)]
+    for name, arm, own, others in (("A", a, *filled), ("B", b, *reversed(filled))):
+        for mark in sorted(others - own):
+            if any(f"{{{mark}}}" in word for word in arm.command):
+                raise UsageError(
+                    f"{name}'s command still holds {{{mark}}}",
+                    seen=shlex.join(arm.command),
+                    hint=f"--{name.lower()} {mark}=…",
+                )
+
+
+def _kind(a: ArmPlan, b: ArmPlan) -> str:
     if a.command != b.command:
         return "unknown"  # what two commands or files differ in is not known: it must be looked at
     return kind_of([*parse_settings(a.settings, a.command), *parse_settings(b.settings, b.command)])

@@ -87,6 +87,11 @@ def kind_of(settings: Sequence[Setting]) -> str:
     return next((kind for kind in ("dynamics", "numeric") if kind in kinds), "exact")
 
 
+def placeholders_of(settings: Sequence[Setting]) -> set[str]:
+    """Names whose place is in the command."""
+    return {setting.name for setting in settings if setting.channel == "placeholder"}
+
+
 def apply(
     settings: Sequence[Setting], command: Sequence[str], env: Mapping[str, str], folder: Path
 ) -> Applied:

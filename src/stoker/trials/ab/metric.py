@@ -148,4 +148,4 @@ def _name_of(pattern: str) -> str:
     words = re.findall(
         r"[A-Za-z][A-Za-z_ ]*[A-Za-z]", re.sub(r"\(\?P<\w+>|\\[a-zA-Z]|\[[^]]*\]", " ", pattern)
     )
-    return words[-1].strip() if words else "metric"
+    return words[0].strip() if words else "metric"
