@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stoker.commands.ab_plan import planned
 from stoker.commands.output import declare_formats
-from stoker.commands.run import _seconds, _total
+from stoker.commands.run import _declare_named, _seconds, _total
 from stoker.errors import StokerError, UsageError
 from stoker.report import ab_json, ab_page, markdown, text
 from stoker.report.ab_progress import line
@@ -37,6 +37,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--time", type=_seconds, dest="limit_s", metavar="20m", help="begin no trial after it"
     )
     parser.add_argument("--random-order", type=int, metavar="SEED", help="draw who is first in each pair")
+    _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
+    _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
     parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
     parser.add_argument("--seed-flag", default="", metavar="--seed", help="the command's flag for its seed")
     parser.add_argument(

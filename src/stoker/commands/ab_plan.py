@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from stoker.commands.run import _names
 from stoker.errors import UsageError
 from stoker.trials.ab import seeds
 from stoker.trials.ab.arms import kind_of, parse_settings, placeholders_of
@@ -48,6 +49,7 @@ def planned(args: argparse.Namespace) -> Plan:
         metric=args.metric,
         higher_is_better=args.higher_is_better,
         total=args.total,
+        named=tuple(_names(args, a)),
         share=args.share,
     )
 
@@ -89,15 +91,19 @@ def _with_config(command: Sequence[str], config: str) -> list[str]:
 
 def _check_placeholders(a: ArmPlan, b: ArmPlan) -> None:
     """One that only the other arm fills would reach the script as it stands."""
-    filled = [placeholders_of(parse_settings(arm.settings, arm.command)) for arm in (a, b)]
-    for name, arm, own, others in (("A", a, *filled), ("B", b, *reversed(filled))):
-        for mark in sorted(others - own):
-            if any(f"{{{mark}}}" in word for word in arm.command):
-                raise UsageError(
-                    f"{name}'s command still holds {{{mark}}}",
-                    seen=shlex.join(arm.command),
-                    hint=f"--{name.lower()} {mark}=…",
-                )
+    _check_one("A", a, b)
+    _check_one("B", b, a)
+
+
+def _check_one(name: str, arm: ArmPlan, other: ArmPlan) -> None:
+    own, others = (placeholders_of(parse_settings(one.settings, one.command)) for one in (arm, other))
+    for mark in sorted(others - own):
+        if any(f"{{{mark}}}" in word for word in arm.command):
+            raise UsageError(
+                f"{name}'s command still holds {{{mark}}}",
+                seen=shlex.join(arm.command),
+                hint=f"--{name.lower()} {mark}=…",
+            )
 
 
 def _kind(a: ArmPlan, b: ArmPlan) -> str:

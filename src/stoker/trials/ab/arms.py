@@ -127,16 +127,14 @@ class TrialEnd:
     notes: tuple[str, ...] = ()
 
 
-def run_trial(
-    applied: Applied, folder: Path, limit_s: float, enough: Callable[[], bool], total: str | None
-) -> TrialEnd:
+def run_trial(applied: Applied, folder: Path, plan: Plan, enough: Callable[[], bool]) -> TrialEnd:
     """To be `stoker.trials.trial.run_trial`, with its write guard, locks and failure classes. `enough` is
     asked every second and ends the trial."""
-    info = _begun(folder, applied.command, total)
+    info = _begun(folder, applied.command, plan.total)
     oom_before = failure.oom_kills()
     write_info(folder, info)
     become_subreaper()
-    env = injection.environment(applied.env, folder, info.id, [])
+    env = injection.environment(applied.env, folder, info.id, plan.named)
     with _output_to(folder / LOG):
         child = start(applied.command, env)
     watcher = start_watcher(folder, info.id, child.identity)
@@ -147,7 +145,7 @@ def run_trial(
             done.append(True)
             tree.end(child.members, grace_s=GRACE_S)
 
-    exit = child.wait(limit_s=limit_s, grace_s=GRACE_S, on_beat=beat)
+    exit = child.wait(limit_s=plan.trial_max_s, grace_s=GRACE_S, on_beat=beat)
     watcher.stop()
     verdict = failure.classify(exit, oom_before=oom_before, oom_after=failure.oom_kills())
     found = combine(verdict, load(folder).processes)
@@ -209,8 +207,6 @@ class ArmRunner:
 
     plan: Plan
     folder: Path
-    limit_at_s: float | None = None
-    """On the monotonic clock: `--time`."""
     _latest: dict[Arm, Path] = field(default_factory=dict)
 
     def __call__(self, turn: Turn) -> ArmMeasure:
@@ -220,7 +216,7 @@ class ArmRunner:
         applied = apply(settings, self._seeded(arm.command, turn.seed), os.environ, folder)
         began_s = time.monotonic()
         enough = Enough(folder, plan.windows, plan.start_max_s, began_s, time.monotonic)
-        ended = run_trial(applied, folder, plan.trial_max_s, enough, plan.total)
+        ended = run_trial(applied, folder, plan, enough)
         if ended.interrupted:
             raise Interrupted
         blank = ArmMeasure(

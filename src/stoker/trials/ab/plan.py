@@ -64,6 +64,8 @@ class Plan:
     """The user's pattern for the loss or return in the log."""
     higher_is_better: bool | None = None
     total: str | None = None
+    named: tuple[str, ...] = ()
+    """`env=module:Class.method`, `eval=module:function`: what the trials are told to look at."""
     share: bool = False
     start_max_s: float = START_MAX_S
 
@@ -113,5 +115,6 @@ def from_row(row: Mapping[str, Any]) -> Plan:
     for side in ("a", "b"):
         values[side] = ArmPlan(**{**values[side], "command": tuple(values[side]["command"])})
     values["windows"] = Windows(**values["windows"])
-    values["seeds"] = tuple(values.get("seeds") or ())
+    for name in ("seeds", "named"):
+        values[name] = tuple(values.get(name) or ())
     return Plan(**values)
