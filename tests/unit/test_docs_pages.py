@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.commands import VERBS, run, runs, why
+from stoker.commands import VERBS, ab, run, runs, why
 from stoker.inside import wire
 from stoker.model.record import PHASES
 from stoker.model.run import RunFailure, RunInfo
@@ -32,7 +32,7 @@ def test_every_verb_has_a_page(verb: str) -> None:
     assert page(verb).startswith(f"# `stoker {verb}`\n")
 
 
-@pytest.mark.parametrize(("name", "module"), [("run", run), ("why", why), ("runs", runs)])
+@pytest.mark.parametrize(("name", "module"), [("run", run), ("why", why), ("runs", runs), ("ab", ab)])
 def test_every_option_is_on_its_page(name: str, module: object) -> None:
     parser = argparse.ArgumentParser()
     module.declare(parser)  # type: ignore[attr-defined]

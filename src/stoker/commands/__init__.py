@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "explain": "what a cause is, how it is seen, and how to fix it",
     "knobs": "what `stoker run --with` can change about a training",
     "classify": "judge the logs you already have",
+    "ab": "is it faster? one thing changed, in turns, until it is known",
     "runs": "list recorded runs, or prune them",
     "doctor": "what can be measured on this machine, what not, and why",
 }

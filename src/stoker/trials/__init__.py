@@ -1,1 +1,1 @@
-"""Change one thing and prove it: knobs, trials, A/B."""
+"""Change one thing and prove it: knobs, trials behind a write guard, their failures, A/B."""

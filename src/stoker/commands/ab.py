@@ -1,0 +1,168 @@
+"""`stoker ab`: the same training with one thing changed, in turns, until it is known which is faster."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from stoker.commands.ab_plan import planned
+from stoker.commands.output import declare_formats
+from stoker.commands.run import _declare_named, _seconds, _total
+from stoker.errors import StokerError, UsageError
+from stoker.report import ab_json, ab_page, markdown, text
+from stoker.report.ab_progress import line
+from stoker.report.escape import printable
+from stoker.report.page import Page
+from stoker.trials.ab import sessions
+from stoker.trials.ab.arms import ArmRunner
+from stoker.trials.ab.measure import ArmMeasure
+from stoker.trials.ab.plan import Plan
+from stoker.trials.ab.session import Ended, Progress, Session
+from stoker.trials.ab.statistics import FIRST_LOOK, PAIRS, PAIRS_MAX, Outcome
+
+_TESTING = "STOKER_AB_WINDOWS"
+"""Seconds and ticks of a window, `1.5,20`: for tests of this command alone, no page says it is a result."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "stoker ab [--a KNOBS] --b KNOBS [options] -- COMMAND …   or   stoker ab --resume [ID]"
+    _declare_arms(parser)
+    parser.add_argument("--quick", action="store_true", help="screening windows of 20 s in place of 45 s")
+    parser.add_argument("--pairs", type=_pairs, default=PAIRS, help=f"at most, {FIRST_LOOK} to {PAIRS_MAX}")
+    parser.add_argument(
+        "--time", type=_seconds, dest="limit_s", metavar="20m", help="begin no trial after it"
+    )
+    parser.add_argument("--random-order", type=int, metavar="SEED", help="draw who is first in each pair")
+    _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
+    _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
+    parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
+    parser.add_argument("--seed-flag", default="", metavar="--seed", help="the command's flag for its seed")
+    parser.add_argument(
+        "--metric", default="", metavar="REGEX", help="the loss in the log: 'loss: ([0-9.]+)'"
+    )
+    parser.add_argument(
+        "--higher-is-better",
+        action=argparse.BooleanOptionalAction,
+        help="of the metric (default: by its name)",
+    )
+    parser.add_argument("--share", action="store_true", help="though somebody else uses the GPU")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and its worst-case time")
+    parser.add_argument("--resume", nargs="?", const="", metavar="ID", help="go on with an unfinished one")
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    declare_formats(parser)
+
+
+def _declare_arms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--a", default="", metavar="KNOBS", help="settings of A; none: the command as it is")
+    parser.add_argument("--b", default="", metavar="KNOBS", help="settings of B: num_workers=8,bf16")
+    parser.add_argument("--b-command", default="", metavar="'CMD'", help="another command for B")
+    parser.add_argument("--a-config", default="", metavar="FILE", help="stands for {config} in A's command")
+    parser.add_argument("--b-config", default="", metavar="FILE", help="stands for {config} in B's command")
+
+
+def _pairs(text: str) -> int:
+    if not text.isdecimal() or not FIRST_LOOK <= int(text) <= PAIRS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r}: {FIRST_LOOK} to {PAIRS_MAX} pairs")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.resume is not None:
+        if args.command or args.b or args.a:
+            raise UsageError(
+                "--resume takes the plan that was made", seen="a command or settings beside it",
+                hint="stoker ab --resume",
+            )  # fmt: skip
+        found = sessions.find(args.resume)
+        return _sitting(args, found.plan, found.folder, found.measures)
+    plan = _with_testing_windows(planned(args))
+    if args.dry_run:
+        _show_page(args, ab_page.plan_page(plan))
+        return 0
+    earlier = sessions.unfinished_of(plan)
+    if earlier is not None and _wants(earlier.folder, len(earlier.measures), args):
+        return _sitting(args, plan, earlier.folder, earlier.measures)
+    return _sitting(args, plan, sessions.create(plan.a.command))
+
+
+def _with_testing_windows(plan: Plan) -> Plan:
+    given = os.environ.get(_TESTING)
+    if not given:
+        return plan
+    seconds, ticks = given.split(",")
+    windows = replace(plan.windows, name="testing", min_s=float(seconds), min_ticks=int(ticks), max_s=30.0)
+    return replace(plan, windows=windows, start_max_s=60.0)
+
+
+def _wants(folder: Path, trials: int, args: argparse.Namespace) -> bool:
+    """The same question was asked before and not answered."""
+    name = sessions.short_name(folder)
+    said = f"stoker: the same comparison was begun before and has {trials} trials"
+    if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        sys.stderr.write(f"{said}; this is a new one. To go on with it: stoker ab --resume {name}\n")
+        return False
+    sys.stderr.write(f"{said}. Go on with it? [Y/n] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+
+
+def _sitting(
+    args: argparse.Namespace, plan: Plan, folder: Path, measures: tuple[ArmMeasure, ...] = ()
+) -> int:
+    os.chdir(plan.cwd)
+    session = Session(plan, folder.resolve(), measures, args.limit_s, _status)
+    try:
+        ended = session.run(ArmRunner(plan, folder.resolve()))
+    except StokerError as error:
+        if not session.measures:
+            raise
+        sys.stderr.write(printable(f"stoker: stopped: {error.message} ({error.seen})") + "\n")
+        ended = session.stopped(error.message)
+    _end_status()
+    _show(args, ended, folder)
+    return _code(ended)
+
+
+def _status(progress: Progress) -> None:
+    """One line that is written over on a terminal; a line per trial elsewhere."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[2K{line(progress)}")
+    else:
+        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line(progress)}\n")
+    sys.stderr.flush()
+
+
+def _end_status() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+
+def _show(args: argparse.Namespace, ended: Ended, folder: Path) -> None:
+    if args.json:
+        sys.stdout.write(ab_json.render(ended, str(folder)) + "\n")
+    else:
+        _show_page(args, ab_page.build(ended, folder))
+    sys.stdout.flush()
+
+
+def _show_page(args: argparse.Namespace, page: Page) -> None:
+    if args.json:
+        raise UsageError("a plan has no JSON form", hint="stoker ab --dry-run without --json")
+    if args.md:
+        sys.stdout.write(markdown.render(page))
+    else:
+        text.show(page, sys.stdout)
+
+
+def _code(ended: Ended) -> int:
+    """0: an answer. 1: none, by the training's own fault. 130: the user ended it."""
+    if ended.interrupted:
+        return 130
+    if ended.stopped:
+        return 0 if ended.answer.pairs else 1
+    return 1 if ended.answer.outcome in (Outcome.INVALID, Outcome.UNSTEADY) else 0

@@ -1,0 +1,123 @@
+"""From the words of `stoker ab` to a plan: what A is, what B is, and what must be checked between them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from stoker.commands.run import _names
+from stoker.errors import UsageError
+from stoker.trials.ab import seeds
+from stoker.trials.ab.arms import kind_of, parse_settings, placeholders_of
+from stoker.trials.ab.metric import checked_pattern
+from stoker.trials.ab.parity import SEEDS
+from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan
+
+_CONFIG = "{config}"
+_EXAMPLE = "stoker ab --b num_workers=8 -- python train.py"
+
+
+def planned(args: argparse.Namespace) -> Plan:
+    if not args.command:
+        raise UsageError("there is no command to compare", hint=_EXAMPLE)
+    if args.metric:
+        checked_pattern(args.metric)
+    a, b = _commands(args)
+    first, second = _arm(args.a, a, args.a_config), _arm(args.b, b, args.b_config)
+    if (first.command, first.settings) == (second.command, second.settings) and not args.yes:
+        raise UsageError(
+            "A and B are the same", seen="no --b, --b-command or --b-config",
+            hint=f"{_EXAMPLE}; with --yes two equal arms are compared, to see the noise",
+        )  # fmt: skip
+    _check_placeholders(first, second)
+    kind = _kind(first, second)
+    taking, reason = _seeds(kind, first, second, args.seed_flag)
+    return Plan(
+        a=first,
+        b=second,
+        cwd=os.getcwd(),
+        windows=SCREENING if args.quick else CONFIRMING,
+        pairs=args.pairs,
+        order_seed=args.random_order,
+        kind=kind,
+        seeds=taking,
+        no_seeds=reason,
+        seed_flag=args.seed_flag,
+        metric=args.metric,
+        higher_is_better=args.higher_is_better,
+        total=args.total,
+        named=tuple(_names(args, a)),
+        share=args.share,
+    )
+
+
+def _commands(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """B's is A's, unless another is given."""
+    if not args.b_command:
+        return list(args.command), list(args.command)
+    try:
+        other = shlex.split(args.b_command)
+    except ValueError as error:
+        raise UsageError(f"--b-command cannot be read: {error}", seen=args.b_command) from error
+    return list(args.command), other
+
+
+def _arm(settings: str, command: Sequence[str], config: str) -> ArmPlan:
+    words = _with_config(command, config)
+    parse_settings(settings, words)  # a typo is told before anything runs
+    label = ", ".join(part for part in (settings, config and f"config {config}") if part)
+    return ArmPlan(label or shlex.join(words), tuple(words), settings, config)
+
+
+def _with_config(command: Sequence[str], config: str) -> list[str]:
+    there = any(_CONFIG in word for word in command)
+    if not config:
+        if there:
+            raise UsageError("the command has a {config}", hint="--a-config FILE --b-config FILE")
+        return list(command)
+    if not there:
+        raise UsageError(
+            f"the command does not say where {config} goes",
+            seen=shlex.join(command),
+            hint="put {config} there: -- python train.py --config {config}",
+        )
+    if not Path(config).is_file():
+        raise UsageError(f"there is no file {config}", hint="check the path")
+    return [word.replace(_CONFIG, config) for word in command]
+
+
+def _check_placeholders(a: ArmPlan, b: ArmPlan) -> None:
+    """One that only the other arm fills would reach the script as it stands."""
+    _check_one("A", a, b)
+    _check_one("B", b, a)
+
+
+def _check_one(name: str, arm: ArmPlan, other: ArmPlan) -> None:
+    own, others = (placeholders_of(parse_settings(one.settings, one.command)) for one in (arm, other))
+    for mark in sorted(others - own):
+        if any(f"{{{mark}}}" in word for word in arm.command):
+            raise UsageError(
+                f"{name}'s command still holds {{{mark}}}",
+                seen=shlex.join(arm.command),
+                hint=f"--{name.lower()} {mark}=…",
+            )
+
+
+def _kind(a: ArmPlan, b: ArmPlan) -> str:
+    if a.command != b.command:
+        return "unknown"  # what two commands or files differ in is not known: it must be looked at
+    return kind_of([*parse_settings(a.settings, a.command), *parse_settings(b.settings, b.command)])
+
+
+def _seeds(kind: str, a: ArmPlan, b: ArmPlan, flag: str) -> tuple[tuple[int, ...], str]:
+    """Three for both arms, where the loss must be compared and the commands take one."""
+    marked = any(seeds.MARK in word for arm in (a, b) for word in arm.command)
+    if kind == "exact" and not marked:
+        return (), ""
+    if not all(seeds.takes_seed(arm.command, flag) for arm in (a, b)):
+        return (), seeds.NO_PLACE
+    first = seeds.given_seed(a.command, flag)
+    return tuple(range(first, first + SEEDS)), ""

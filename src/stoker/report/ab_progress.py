@@ -1,0 +1,26 @@
+"""One line while a comparison runs: pair, arm, the ratio so far, how long it has taken and may take."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from stoker.report.figures import duration
+from stoker.trials.ab.session import Progress
+from stoker.trials.ab.statistics import FIRST_LOOK
+
+
+def line(progress: Progress) -> str:
+    turn, found = progress.turn, progress.answer
+    again = ", again" if turn.attempt > 1 else ""
+    parts = [f"stoker ab: pair {turn.pair} of at most {progress.pairs}, {turn.arm}{again}"]
+    if found.estimate is not None and found.estimate.pairs >= FIRST_LOOK:
+        parts.append(
+            f"B/A {found.estimate.ratio:.3f} ({found.estimate.low:.2f} to {found.estimate.high:.2f})"
+        )
+    elif found.pairs:
+        ratio = math.exp(fmean(math.log(pair.ratio) for pair in found.pairs))
+        parts.append(f"B/A {ratio:.3f}")
+    parts.append(f"{duration(progress.elapsed_s)} done")
+    parts.append(f"at most {duration(progress.left_at_most_s)} left")
+    return " · ".join(parts)

@@ -1,0 +1,74 @@
+"""While a trial runs: has it shown a whole steady window, so that it can be ended?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stoker.diagnose.summary import summarise
+from stoker.store.reading import load
+from stoker.trials.ab.measuring import window_verdict
+from stoker.trials.ab.plan import Windows
+
+FIRST_LOOK_AT, LOOK_GROWTH = 1.15, 1.35
+"""A full look at a trial when it has trained this many windows, and each time it has trained so much more: to
+look again and again would end it in a lucky moment, and costs the machine it runs on."""
+_TAIL_BYTES = 16_384
+
+
+@dataclass(slots=True)
+class Enough:
+    """Asked every second while a trial runs: can it be ended? Cheap, until a full look is due."""
+
+    folder: Path
+    windows: Windows
+    start_max_s: float
+    began_s: float
+    clock: Callable[[], float]
+    first_tick_s: float | None = None
+    gave_up: str = ""
+    """Why it was ended without a window."""
+    _look_at_s: float = 0.0
+
+    def __call__(self) -> bool:
+        now_s = self.clock()
+        ticks = _ticks_so_far(self.folder)
+        if not ticks and self.first_tick_s is None:
+            if now_s - self.began_s < self.start_max_s:
+                return False
+            self.gave_up = f"no training step within {self.start_max_s:.0f} s"
+            return True
+        if self.first_tick_s is None:
+            self.first_tick_s, self._look_at_s = now_s, FIRST_LOOK_AT * self.windows.min_s
+        trained_s = now_s - self.first_tick_s
+        if trained_s >= self.windows.max_s:
+            return True
+        if trained_s < self._look_at_s or ticks < self.windows.min_ticks:
+            return False
+        self._look_at_s = LOOK_GROWTH * trained_s
+        return self._is_steady()
+
+    def _is_steady(self) -> bool:
+        main = summarise(load(self.folder)).main
+        return main is not None and window_verdict(main, self.windows)[0]
+
+
+def _ticks_so_far(folder: Path) -> int:
+    """Of the process that has made most; env steps count where nothing else does."""
+    rows = [_last_second(path) for path in (folder / "inside").glob("*-*.jsonl")]
+    return max((int(row["ticks"] or row["env_steps"]) for row in rows if row), default=0)
+
+
+def _last_second(path: Path) -> dict[str, Any] | None:
+    try:
+        with path.open("rb") as handle:
+            handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            lines: Iterable[bytes] = reversed(handle.read().split(b"\n"))
+        line = next((line for line in lines if line.endswith(b'"k":"second"}')), None)
+        row = json.loads(line) if line else None
+        return row if isinstance(row, dict) else None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,173 @@
+"""`stoker ab` as a user starts it, with windows of a second: what it prints and keeps, not who wins."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+DEADLINE_S = 240.0
+TRAINING = """
+import sys, time, torch
+model, optimizer = torch.nn.Linear(), torch.optim.SGD()
+nap, seed = float(sys.argv[1]), sys.argv[2:]
+step = 0
+while True:
+    torch.autograd.backward(model([1]))
+    optimizer.step()
+    step += 1
+    time.sleep(nap)
+    if step % 20 == 0:
+        print(f"step {step} loss {1 / step:.4f}", flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(TRAINING)
+    return tmp_path
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    base = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER", "PYTHON"))}
+    path = f"{TESTS.parent / 'src'}{os.pathsep}{TESTS / 'stubs'}"
+    env = {**base, "PYTHONPATH": path, "STOKER_AB_WINDOWS": "1,20", "STOKER_HOME": str(folder / "home")}
+    argv = [sys.executable, "-m", "stoker", "ab", *words]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(argv, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
+
+
+def ab(folder: Path, *words: str) -> tuple[int, str, str]:
+    process = start(folder, *words)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    return process.returncode, out, err
+
+
+def journal(folder: Path) -> list[dict[str, object]]:
+    (path,) = (folder / "home" / "ab").glob("*/journal.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def loop(*words: str) -> list[str]:
+    return ["--", sys.executable, "train.py", *words]
+
+
+@pytest.mark.slow
+def test_a_comparison_from_end_to_end(folder: Path) -> None:
+    code, out, err = ab(
+        folder, "--a", "nap=0.02", "--b", "nap=0.002", "--json", "--pairs", "3", *loop("{nap}", "{seed}")
+    )
+    assert code in (0, 1), err
+    content = json.loads(out)
+    assert content["schema"] == "stoker.ab/1"
+    assert content["verdict"] in {"WIN", "LOSS", "SAME", "AMBIGUOUS", "UNSTEADY", "INVALID"}
+    assert content["plan"]["seeds"] == [0, 1, 2]
+    trials = content["trials"]
+    assert len(trials) >= 6
+    assert {one["metric_name"] for one in trials} == {"loss"}
+    assert "pair 1 of at most 3, A" in err
+    assert "step" not in err  # the training's own words go to its log
+    for one in trials:
+        kept = Path(content["folder"]) / one["folder"]
+        assert "loss" in (kept / "log.txt").read_text()
+        assert json.loads((kept / "run.json").read_text())["command"][-1] == str(one["seed"])
+    assert [row["k"] for row in journal(folder)][-1] == "end"
+
+
+@pytest.mark.slow
+def test_a_killed_comparison_is_resumed(folder: Path) -> None:
+    process = start(folder, "--yes", "--pairs", "3", *loop("0.005"))
+    wait_for_trials(folder, 1)
+    process.kill()
+    process.communicate(timeout=DEADLINE_S)
+    done = sum(row["k"] == "arm" for row in journal(folder))
+    code, out, err = ab(folder, "--resume", "--json")
+    assert code in (0, 1), err
+    rows = [row for row in journal(folder) if row["k"] == "arm"]
+    assert len(rows) >= 6
+    assert [(row["pair"], row["arm"]) for row in rows[: done + 1]] == [(1, "A"), (1, "B"), (2, "B")][
+        : done + 1
+    ]
+    assert len(json.loads(out)["trials"]) == len(rows)
+
+
+@pytest.mark.slow
+def test_ctrl_c_prints_the_page_so_far(folder: Path) -> None:
+    process = start(folder, "--yes", *loop("0.005"))
+    wait_for_trials(folder, 1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130, err
+    assert "No verdict yet (interrupted)" in out
+    assert "stoker ab --resume" in out
+    assert "Traceback" not in err
+
+
+def wait_for_trials(folder: Path, count: int) -> None:
+    """And until the next one has begun."""
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        trials = list((folder / "home" / "ab").glob("*/pair*/run.json"))
+        measured = [row for path in (folder / "home" / "ab").glob("*/journal.jsonl") for row in path.open()]
+        if len(trials) > count and sum('"k":"arm"' in row for row in measured) >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError("no trial was measured")
+
+
+@pytest.mark.slow
+def test_a_script_that_always_crashes(folder: Path) -> None:
+    (folder / "train.py").write_text("import torch\nprint('hello')\nraise KeyError('lr')\n")
+    code, out, err = ab(folder, "--b-command", f"{sys.executable} train.py -x", *loop())
+    assert code == 1, err
+    assert "INVALID: A fails (2 of 2 trials): KeyError: 'lr'" in out
+    assert "hello" in out
+    assert "Traceback (most recent call last):" in out
+    assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_command_that_ends_too_soon(folder: Path) -> None:
+    text = TRAINING.replace("while True:", "for _ in range(40):")
+    (folder / "train.py").write_text(text)
+    code, out, _ = ab(folder, "--yes", *loop("0.005"))
+    assert code == 1
+    assert "UNSTEADY: the command ended by itself" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--b", "nop=3", *loop("{nap}")], "there is no knob called 'nop'"),
+        (["--b", "nap=3", "--metric", "loss", *loop("{nap}")], "has no group"),
+        (["--b", "nap=3", *loop("{nap}")], "A's command still holds {nap}"),
+        (["--b-config", "x.yaml", *loop("1")], "does not say where x.yaml goes"),
+        (["--b-command", "python 'x", *loop("1")], "--b-command cannot be read"),
+        (["--pairs", "2", *loop("1")], "3 to 16 pairs"),
+        (["--b", "nap=1"], "there is no command"),
+        ([*loop("1")], "A and B are the same"),
+        (["--resume", "--b", "nap=1", *loop("{nap}")], "--resume takes the plan"),
+        (["--resume"], "no unfinished comparison"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(folder: Path, words: list[str], said: str) -> None:
+    code, out, err = ab(folder, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+    assert not (folder / "home").exists()
+
+
+def test_a_dry_run_runs_nothing(folder: Path) -> None:
+    code, out, _ = ab(folder, "--a", "nap=1", "--b", "nap=2", "--dry-run", *loop("{nap}"))
+    assert code == 0
+    assert "nothing was run" in out
+    assert "at most" in out
+    assert not (folder / "home").exists()
