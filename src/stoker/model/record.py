@@ -249,6 +249,8 @@ class ProcessRecord:
     """Oldest first; one row per device now and then."""
     deep: DeepNote | None = None
     lead: Lead | None = None
+    leads: tuple[tuple[float, Lead], ...] = ()
+    """What it said so far at each moment it was written, with that moment: cumulative."""
 
     @property
     def last(self) -> Sums | None:

@@ -6,18 +6,20 @@ import json
 from dataclasses import asdict
 
 from stoker.diagnose.host import host_view
+from stoker.diagnose.over_time import OverTime
 from stoker.diagnose.sentence import sentence, stage_findings
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.verdict import verdict
 from stoker.model.deep import DeepNote
 from stoker.report.cause_data import verdict_data
 from stoker.report.gpu_data import gpu_data, gpu_watcher
+from stoker.report.over_time_data import over_time_data
 from stoker.report.run_notes import notes
 
 SCHEMA = "stoker.why/1"
 
 
-def render(summary: Summary) -> str:
+def render(summary: Summary, told: OverTime | None = None) -> str:
     info = summary.run.info
     view = host_view(summary.run.host, summary.main.record.began_s if summary.main else None)
     content = {
@@ -28,6 +30,7 @@ def render(summary: Summary) -> str:
         "verdict": verdict_data(verdict(summary)),
         "whole_training": asdict(summary.length) if summary.length else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
+        "over_time": over_time_data(told, info) if told else None,
         "trainers": [_trainer(trainer) for trainer in summary.trainers],
         "processes": [
             {"pid": p.pid, "rank": p.rank, "ticks": p.last.ticks if p.last else 0, "ended": p.ended}

@@ -123,7 +123,7 @@ class _Collected:
         self.devices: list[DeviceUse] = []
         self.raised: Raised | None = None
         self.deep: DeepNote | None = None
-        self.lead: Lead | None = None
+        self.leads: list[tuple[float, Lead]] = []
         self.ended = False
         self.lost = 0
         self.unreadable = 0
@@ -185,7 +185,7 @@ class _Collected:
             case wire.DEVICE:
                 self.devices.append(_device(row))
             case wire.LEAD:
-                self.lead = _lead(row)
+                self.leads.append((self.seconds[-1].sums.t_s if self.seconds else 0.0, _lead(row)))
             case wire.DEEP_WINDOW:
                 self.deep = read_note(row)
             case wire.FAILURE:
@@ -230,7 +230,8 @@ class _Collected:
             batch_rows=self.batch_rows,
             devices=tuple(self.devices),
             deep=self.deep,
-            lead=self.lead,
+            lead=self.leads[-1][1] if self.leads else None,
+            leads=tuple(self.leads),
         )
 
     def _sampled(self) -> Iterable[Sampled]:

@@ -70,3 +70,9 @@ CLOCK_LOW_FRAC = 0.9
 STRAGGLER_FRAC = 0.10
 STRAGGLER_COVERS = 0.8
 """TraceML 0.5.0: a rank is late by 10 % of a step; what it does meanwhile is named where it covers 80 %."""
+
+# Over time
+CHANGE_FRAC = 0.05
+"""Of the mean tick: a phase, or the whole tick, that takes so much more or less is a change: as NOTE_FRAC."""
+CHANGE_OWN_FRAC = 0.6
+"""Of the change of a tick, in one phase: then it is named; else all became slower alike. Own, 2026-11."""
