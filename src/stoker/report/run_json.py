@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from stoker.diagnose.host import host_view
 from stoker.diagnose.over_time import OverTime
+from stoker.diagnose.remedies import not_worth_trying
 from stoker.diagnose.sentence import sentence, stage_findings
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.verdict import verdict
@@ -28,6 +29,7 @@ def render(summary: Summary, told: OverTime | None = None) -> str:
         "folder": str(summary.run.folder),
         "sentence": sentence(summary),
         "verdict": verdict_data(verdict(summary)),
+        "not_worth_trying": [asdict(one) for one in not_worth_trying(summary)],
         "whole_training": asdict(summary.length) if summary.length else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
         "over_time": over_time_data(told, info) if told else None,

@@ -9,12 +9,13 @@ from stoker.diagnose.failure import place as raised_at
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
+from stoker.diagnose.remedies import not_worth_trying
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.verdict import verdict
 from stoker.model.record import COMPUTE, PHASES, Place
 from stoker.model.run import RunFailure, RunInfo
-from stoker.report.cause_blocks import cause_blocks
+from stoker.report.cause_blocks import cause_blocks, remedy_block
 from stoker.report.chosen_block import chosen_block
 from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
 from stoker.report.gpu_blocks import gpu_blocks, other_gpus
@@ -49,6 +50,7 @@ def build(summary: Summary) -> Page:
         blocks.append(Facts(((label, failure_text(info.failure, info.cwd)),)))
     if summary.main is not None:
         blocks += cause_blocks(verdict(summary), info.cwd)
+        blocks.append(remedy_block(not_worth_trying(summary)))
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)
     blocks += other_gpus(summary)
