@@ -103,8 +103,8 @@ def _prefetch(found: Signals, main: Trainer) -> Remedy | None:
     if blame(found) is None or not slow or empty is None or empty < FOLK_QUEUE_EMPTY_FRAC:
         return None
     says = (
-        f"the queue is empty at {100 * empty:.0f} % of the reads: loading is too slow on average, and a longer "
-        "queue runs dry as well"
+        f"the queue is empty at {100 * empty:.0f} % of the reads: loading is too slow on average, and a "
+        "longer queue runs dry as well"
     )
     return Remedy("prefetch_factor", "a larger prefetch_factor", says, 100 * empty, "%", "loader workers")
 

@@ -87,7 +87,8 @@ def part_of(summary: Summary, start_s: float, end_s: float) -> Summary:
     """The run as if there had been nothing but this stretch of it."""
     run = _run_between(summary.run, start_s, end_s)
     trainers = [_trainer_between(run, one, start_s, end_s) for one in summary.trainers]
-    return replace(summary, run=run, trainers=[one for one in trainers if one.window.seconds > 0])
+    seen = [one for one in trainers if one.window.seconds > 0]
+    return replace(summary, run=run, trainers=seen)
 
 
 def _run_between(run: Run, start_s: float, end_s: float) -> Run:
@@ -110,7 +111,8 @@ def _trainer_between(run: Run, whole: Trainer, start_s: float, end_s: float) -> 
     content = sum_of(parts)
     window = Window(content, 0.0, "", None, tuple((part.start.t_s, part.end.t_s) for part in parts))
     shares = {name: pct(content, name) for name in PHASES}
-    record = replace(whole.record, lead=_lead_between(whole.record, start_s, end_s))
+    # Single ticks are in the files for the first minute only.
+    record = replace(whole.record, lead=_lead_between(whole.record, start_s, end_s), ticks=())
     infer = whole.phase_pct["infer"]
     return replace(
         whole,

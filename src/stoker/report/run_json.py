@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+from stoker.diagnose.causes.arrivals import arrivals
 from stoker.diagnose.host import host_view
 from stoker.diagnose.over_time import OverTime
 from stoker.diagnose.remedies import not_worth_trying
@@ -23,6 +24,7 @@ SCHEMA = "stoker.why/1"
 def render(summary: Summary, told: OverTime | None = None) -> str:
     info = summary.run.info
     view = host_view(summary.run.host, summary.main.record.began_s if summary.main else None)
+    met = arrivals(summary)
     content = {
         "schema": SCHEMA,
         "run": asdict(info),
@@ -33,6 +35,7 @@ def render(summary: Summary, told: OverTime | None = None) -> str:
         "whole_training": asdict(summary.length) if summary.length else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
         "over_time": over_time_data(told, info) if told else None,
+        "ranks": asdict(met) if met else None,
         "trainers": [_trainer(trainer) for trainer in summary.trainers],
         "processes": [
             {"pid": p.pid, "rank": p.rank, "ticks": p.last.ticks if p.last else 0, "ended": p.ended}

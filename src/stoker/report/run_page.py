@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
+from stoker.diagnose.causes.arrivals import Arrivals, RankArrival, arrivals
 from stoker.diagnose.failure import place as raised_at
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import demand_per_s
@@ -230,17 +231,44 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
 def _rank_block(summary: Summary) -> list[Block]:
     if len(summary.trainers) < 2:
         return []
-    rows = tuple(
-        (
-            "-" if t.record.rank is None else str(t.record.rank),
-            str(t.record.pid),
-            f"{t.throughput.ticks_per_s:.3g}" if t.throughput.ticks_per_s else "-",
-            *(f"{t.phase_pct[name]:.1f} %" for name in ("data", "env", "backward", "other")),
-        )
-        for t in summary.trainers
+    met = arrivals(summary)
+    rows = tuple(_rank_row(one, _seen_as(one, met)) for one in summary.trainers)
+    columns = ("rank", "pid", "ticks/s", "data", "env", "model", "rest", "waits", "last")
+    table = Table("Training processes, side by side", columns, rows, frozenset(range(len(columns))))
+    if met is None or not met.ranks:
+        why = f": {met.reason}" if met else ""
+        return [table, Notes("", (f"when each rank comes to backward cannot be told{why}",))]
+    return [table, Notes("", tuple(_rank_notes(summary, met)))]
+
+
+def _seen_as(one: Trainer, met: Arrivals | None) -> RankArrival | None:
+    return next((seen for seen in met.ranks if seen.rank == one.record.rank), None) if met else None
+
+
+def _rank_row(one: Trainer, seen: RankArrival | None) -> tuple[str, ...]:
+    """A rank that waits in backward for another does no work there."""
+    waits_pct = 100 * seen.waits_frac if seen else 0.0
+    model_pct = max(0.0, one.compute_pct - waits_pct)
+    rest_pct = 100 - one.compute_pct - one.phase_pct["data"] - one.phase_pct["env"]
+    return (
+        "-" if one.record.rank is None else str(one.record.rank),
+        str(one.record.pid),
+        f"{one.throughput.ticks_per_s:.3g}" if one.throughput.ticks_per_s else "-",
+        *(f"{pct:.1f} %" for pct in (one.phase_pct["data"], one.phase_pct["env"], model_pct, rest_pct)),
+        f"{waits_pct:.1f} %" if seen else "?",
+        f"{100 * seen.last_frac:.0f} %" if seen else "?",
     )
-    columns = ("rank", "pid", "ticks/s", "data", "env", "backward", "other")
-    return [Table("Training processes", columns, rows, frozenset(range(7)))]
+
+
+def _rank_notes(summary: Summary, met: Arrivals) -> list[str]:
+    found = [
+        f"waits: in backward, until the last rank is there; last: of {met.ticks:,} ticks, those at which "
+        "this rank came last"
+    ]
+    most = max(met.ranks, key=lambda rank: rank.waits_frac)
+    if most.waits_frac >= 0.05 and any(one.gpus.main for one in summary.trainers):
+        found.append("a GPU that spins in a collective is counted busy; its rank waits all the same")
+    return found
 
 
 def _host_block(summary: Summary) -> list[Block]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from stoker.diagnose.causes.arrivals import Arrivals, arrivals
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import LoaderView
@@ -92,6 +93,7 @@ class Signals:
     """Other processes of the run that stepped environments."""
     gpu: GpuSignals | None
     ranks: tuple[RankSignals, ...]
+    arrivals: Arrivals | None = None
 
     @property
     def lost_of(self) -> str:
@@ -152,6 +154,7 @@ def signals(summary: Summary) -> Signals | None:
         env_processes=_env_processes(summary.run, main),
         gpu=_gpu(use) if use else None,
         ranks=tuple(_ranks(summary)),
+        arrivals=arrivals(summary),
     )
 
 
