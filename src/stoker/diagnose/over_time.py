@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stoker.diagnose.causes.signals import Signals, signals
+from stoker.diagnose.labels import moment
 from stoker.diagnose.stretches import Stretch, cut, equal_edges, part_of
 from stoker.diagnose.summary import Summary, Throughput, Trainer
 from stoker.diagnose.turns import Course, Turn, course
@@ -225,13 +226,3 @@ def _largest_move(periods: Sequence[Period], from_s: float) -> float:
 
 def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
-
-
-def moment(seconds: float) -> str:
-    """`41 s`, `41 min`, `9 h 36 min`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

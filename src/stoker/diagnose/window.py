@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from stoker.diagnose.labels import moment
 from stoker.diagnose.pace import Pace, of_rows, of_ticks
 from stoker.diagnose.steady import Steadiness, Verdict, judge, warmup_samples
 from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick, TickTimes
@@ -143,7 +144,7 @@ def _remark(found: Steadiness | None, warmup_s: float, whole_s: float) -> str:
     if found.verdict is Verdict.SCREENING:
         return f"screening only: {found.help}"
     if warmup_s > LONG_WARMUP_FRAC * whole_s:
-        return f"the first {warmup_s:.0f} s ran at another speed and are left out"
+        return f"the first {moment(warmup_s)} ran at another speed and are left out"
     return ""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from stoker.diagnose.over_time import OverTime, Period, moment
+from stoker.diagnose.labels import moment
+from stoker.diagnose.over_time import OverTime, Period
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Outcome
 from stoker.model.record import PHASES

@@ -25,6 +25,7 @@ from stoker.report.run_notes import next_command, notes
 
 LINES_SHOWN = 6
 SMALL_PCT = 0.05
+NOTED_FRAC = 0.05
 
 _PHASE_NOTES = {
     "data": "waiting for the loader",
@@ -103,7 +104,7 @@ def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
     )
     blocks += chosen_block(summary.chosen)
     blocks += gpu_blocks(summary, main)
-    blocks.append(Bars(heading, tuple(_bars(main))))
+    blocks.append(Bars(heading, tuple(_bars(main, _seen_as(main, arrivals(summary))))))
     blocks += _line_block(summary, main)
     blocks += _loader_block(summary, main)
     return blocks
@@ -168,7 +169,7 @@ def _iteration(main: Trainer) -> str:
     return ", ".join(parts)
 
 
-def _bars(main: Trainer) -> list[Bar]:
+def _bars(main: Trainer, seen: RankArrival | None) -> list[Bar]:
     rows = []
     for name in sorted(PHASES, key=lambda name: -main.phase_pct[name]):
         pct = main.phase_pct[name]
@@ -179,6 +180,8 @@ def _bars(main: Trainer) -> list[Bar]:
             note = "acting: model before an env step"
         if name == "data" and main.loaders and not main.loaders[0].workers:
             note = "loaded by the training thread"
+        if name == "backward" and seen is not None and seen.waits_frac >= NOTED_FRAC:
+            note = f"{100 * seen.waits_frac:.0f} % waiting for other ranks"
         rows.append(Bar(name, pct, note, waiting=name not in COMPUTE))
     return rows
 
@@ -266,7 +269,7 @@ def _rank_notes(summary: Summary, met: Arrivals) -> list[str]:
         "this rank came last"
     ]
     most = max(met.ranks, key=lambda rank: rank.waits_frac)
-    if most.waits_frac >= 0.05 and any(one.gpus.main for one in summary.trainers):
+    if most.waits_frac >= NOTED_FRAC and any(one.gpus.main for one in summary.trainers):
         found.append("a GPU that spins in a collective is counted busy; its rank waits all the same")
     return found
 

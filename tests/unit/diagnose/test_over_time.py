@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from stoker.diagnose.over_time import OverTime, moment, over_time
+from stoker.diagnose.labels import moment
+from stoker.diagnose.over_time import OverTime, over_time
 from stoker.diagnose.stretches import cut, equal_edges, part_of
 from stoker.diagnose.summary import summarise
 from stoker.model.finding import Outcome

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stoker.diagnose.causes.arrivals import Arrivals, Late, Why, arrivals
+from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import summarise
 from stoker.diagnose.verdict import verdict
 from stoker.model.record import PHASES, ProcessRecord, Tick
@@ -99,6 +100,14 @@ def test_a_late_rank_is_named_with_its_reason(make: Make) -> None:
     late = next(one for one in told.findings if one.code == "SK503")
     assert "rank 0 is late at every step (compute: forward)" in late.says
     assert "clocks" in late.fixes[0].text
+
+
+def test_waiting_is_said_first(make: Make) -> None:
+    run = job(make, 2, lambda rank, _: {"data": 0.14} if rank == 1 else {})
+    assert sentence(summarise(run)) == (
+        "Rank 0 waits 68 % of the training time in backward for rank 1, late by input (data). The model "
+        "takes 22 %."
+    )
 
 
 def test_ticks_that_do_not_end_together_are_not_compared(make: Make) -> None:
