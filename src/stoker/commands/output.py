@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from stoker.diagnose.over_time import OverTime
 from stoker.diagnose.summary import Summary, summarise
 from stoker.errors import StokerError
 from stoker.model.run import Run
-from stoker.report import markdown, run_json, run_page, text
+from stoker.report import markdown, over_time_page, run_json, run_page, text
 from stoker.report.escape import printable
+from stoker.report.page import Page
 
 
 def declare_formats(parser: argparse.ArgumentParser) -> None:
@@ -25,10 +27,22 @@ def show(summary: Summary, args: argparse.Namespace, stream: TextIO | None = Non
     out = stream or sys.stdout
     if args.json:
         out.write(run_json.render(summary) + "\n")
-    elif args.md:
-        out.write(markdown.render(run_page.build(summary)))
     else:
-        text.show(run_page.build(summary), out)
+        _show_page(run_page.build(summary), args, out)
+
+
+def show_over_time(summary: Summary, told: OverTime, args: argparse.Namespace) -> None:
+    if args.json:
+        sys.stdout.write(run_json.render(summary, told) + "\n")
+    else:
+        _show_page(over_time_page.build(summary, told), args, sys.stdout)
+
+
+def _show_page(page: Page, args: argparse.Namespace, out: TextIO) -> None:
+    if args.md:
+        out.write(markdown.render(page))
+    else:
+        text.show(page, out)
 
 
 def show_after(finished: Callable[[], Run], args: argparse.Namespace) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from stoker.commands.output import declare_formats, show
+from stoker.commands.output import declare_formats, show, show_over_time
 from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.chosen import Bounds, choose, parse_bounds
 from stoker.diagnose.gate import Gate, parse_gate
+from stoker.diagnose.over_time import over_time
 from stoker.diagnose.summary import Summary, summarise
 from stoker.diagnose.verdict import verdict
 from stoker.errors import UsageError
@@ -28,6 +29,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--window", metavar="WINDOW", help="figures of 60s, of 60s..180s, or of ticks 500..2000"
     )
     parser.add_argument(
+        "--over-time",
+        action="store_true",
+        help="how the speed and the budget changed in the course of the run",
+    )
+    parser.add_argument(
         "--fail-on",
         type=_failing,
         metavar="SK…|note|warning|critical",
@@ -41,10 +47,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("why reads a recorded run, it takes no command", hint="stoker run -- …")
     gate = parse_gate(args.gate) if args.gate is not None else None
     bounds = parse_bounds(args.window) if args.window is not None else None
+    if args.over_time and (gate is not None or bounds is not None):
+        raise UsageError("--over-time is of the whole training", hint="--gate and --window without it")
     summary = summarise(load(find(args.run)))
     if gate is not None or bounds is not None:
         summary = _with_window(summary, gate, bounds)
-    show(summary, args)
+    if args.over_time:
+        show_over_time(summary, over_time(summary), args)
+    else:
+        show(summary, args)
     return int(args.fail_on is not None and _found(summary, args.fail_on))
 
 

@@ -18,3 +18,13 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     """`a, b, c and 3 more`."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def moment(seconds: float) -> str:
+    """`41 s`, `41 min`, `9 h 36 min`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stoker.diagnose.causes.arrivals import Late, arrivals
 from stoker.diagnose.failure import culprit
 from stoker.diagnose.gpu_sentence import gpu_sentence
 from stoker.diagnose.loading import demand_per_s
@@ -32,13 +33,31 @@ def sentence(summary: Summary) -> str:
     if not main.window.content.ticks:
         return "No optimizer step was seen: there is no training step to account for."
     gpu = gpu_sentence(summary, main)
-    if main.tick_is_env_call:
+    if waits := _waits_for_ranks(summary, main):
+        texts = [waits, *([gpu.text] if gpu else [])]
+    elif main.tick_is_env_call:
         texts = [_env_steps_only(main), *([gpu.text] if gpu else [])]
     elif gpu is not None and gpu.complete:
         texts = [gpu.text]
     else:
         texts = [*([gpu.text] if gpu else []), _training(summary, main)]
     return " ".join([*texts, *stage_findings(main)])
+
+
+def _waits_for_ranks(summary: Summary, main: Trainer) -> str:
+    """A rank that waits in backward for a later one seems to compute: that is to be said first."""
+    met = arrivals(summary)
+    own = next((one for one in met.ranks if one.rank == main.record.rank), None) if met else None
+    if met is None or own is None or met.late is Late.NOBODY or 100 * own.waits_frac < NOTABLE_PCT:
+        return ""
+    late = f"rank {met.late_rank}" if met.late is Late.ONE else "ranks that are late in turns"
+    why = f", late by {met.why} ({met.phase})" if met.why and met.phase else ""
+    waits_pct = 100 * own.waits_frac
+    model_pct = max(0.0, main.compute_pct - waits_pct)
+    return (
+        f"Rank {own.rank} waits {waits_pct:.0f} % of the training time in backward for {late}{why}. "
+        f"The model takes {model_pct:.0f} %."
+    )
 
 
 def stage_findings(main: Trainer) -> list[str]:

@@ -108,7 +108,7 @@ def trainer(record: ProcessRecord) -> Trainer:
         stages_s=stage_seconds(record, window),
         phase_pct={name: pct(window.content, name) for name in PHASES},
         acting_pct=_acting_pct(record, window),
-        throughput=_throughput(record, window, iteration),
+        throughput=throughput(record, window, iteration),
         iteration=iteration,
         lines=line_shares(record, window.content),
         loaders=loader_views(record),
@@ -124,7 +124,7 @@ def _acting_pct(record: ProcessRecord, window: Window) -> float:
     return pct(window.content, "infer") * min(1.0, last.acting_s / infer_s)
 
 
-def _throughput(record: ProcessRecord, window: Window, iteration: Iteration | None) -> Throughput:
+def throughput(record: ProcessRecord, window: Window, iteration: Iteration | None) -> Throughput:
     content, seconds = window.content, window.seconds
 
     def rate(count: int) -> float | None:

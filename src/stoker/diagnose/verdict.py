@@ -18,7 +18,11 @@ from stoker.model.finding import Finding, Outcome, Severity, Verdict
 
 
 def verdict(summary: Summary) -> Verdict:
-    found = signals(summary)
+    return verdict_on(signals(summary))
+
+
+def verdict_on(found: Signals | None) -> Verdict:
+    """None: there was no training."""
     if found is None or not found.ticks:
         return _cannot("no training step was seen", "a command that trains: stoker run -- python train.py")
     if found.ticks < MIN_TICKS or found.window_s < MIN_WINDOW_S:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from stoker.diagnose.labels import moment
 from stoker.diagnose.pace import Pace, of_rows, of_ticks
 from stoker.diagnose.steady import Steadiness, Verdict, judge, warmup_samples
 from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick, TickTimes
@@ -83,10 +84,10 @@ def training_window(record: ProcessRecord, periods: Sequence[float] = ()) -> Win
     if not train:
         return _without_ticks(cut)
     rows = [second.sums for second in record.seconds]
-    whole = _total(train)
+    whole = sum_of(train)
     found, start_s = _judged(record, train, rows, whole, periods)
     steady = [part for span in train if (part := _after(span, start_s, rows)) is not None]
-    content = _total(steady)
+    content = sum_of(steady)
     if content.t_s < whole.t_s / 3 or content.ticks < 2:
         remark = f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s"
         return Window(whole, 0.0, remark, found, _times(train))
@@ -143,13 +144,13 @@ def _remark(found: Steadiness | None, warmup_s: float, whole_s: float) -> str:
     if found.verdict is Verdict.SCREENING:
         return f"screening only: {found.help}"
     if warmup_s > LONG_WARMUP_FRAC * whole_s:
-        return f"the first {warmup_s:.0f} s ran at another speed and are left out"
+        return f"the first {moment(warmup_s)} ran at another speed and are left out"
     return ""
 
 
 def _without_ticks(cut: list[Span]) -> Window:
     remark = "no optimizer step was seen: this is everything since the start"
-    return Window(_total(cut), 0.0, remark, None, _times(cut))
+    return Window(sum_of(cut), 0.0, remark, None, _times(cut))
 
 
 def _times(parts: Sequence[Span]) -> tuple[tuple[float, float], ...]:
@@ -179,7 +180,7 @@ def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[_Piece]:
             yield later.t_s, later.ticks - earlier.ticks, later.t_s - earlier.t_s
 
 
-def _total(parts: Sequence[Span]) -> Sums:
+def sum_of(parts: Sequence[Span]) -> Sums:
     total = NOTHING
     for part in parts:
         total = total.plus(part.content)

@@ -253,6 +253,8 @@ class ProcessRecord:
     knobs: tuple[KnobReport, ...] = ()
     facts: TrainingFacts | None = None
     """Only where knobs were asked for, or a comparison."""
+    leads: tuple[tuple[float, Lead], ...] = ()
+    """What it said so far at each moment it was written, with that moment: cumulative."""
 
     @property
     def last(self) -> Sums | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stoker.diagnose.places import shown
+from stoker.diagnose.remedies import Remedy
 from stoker.model.finding import Finding, Outcome, Verdict
-from stoker.report.page import Block, Facts
+from stoker.report.page import Block, Facts, Notes
 
 CAUSES_SHOWN = 3
 EVIDENCE_SHOWN = 3
+REMEDIES_SHOWN = 3
 
 
 def cause_blocks(verdict: Verdict, cwd: str) -> list[Block]:
@@ -23,6 +27,12 @@ def cause_blocks(verdict: Verdict, cwd: str) -> list[Block]:
         heading = "Why" if not blocks and not number else ""
         blocks.append(Facts(tuple(_rows(finding, cwd)), heading))
     return blocks
+
+
+def remedy_block(remedies: Sequence[Remedy]) -> Notes:
+    """Advice that is often given, and would not help here."""
+    lines = tuple(f"{one.advice}: {one.says}" for one in remedies[:REMEDIES_SHOWN])
+    return Notes("Not worth trying", lines)
 
 
 def _small(finding: Finding, verdict: Verdict) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+from stoker.diagnose.causes.arrivals import arrivals
 from stoker.diagnose.host import host_view
+from stoker.diagnose.over_time import OverTime
+from stoker.diagnose.remedies import not_worth_trying
 from stoker.diagnose.sentence import sentence, stage_findings
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.verdict import verdict
@@ -13,14 +16,16 @@ from stoker.model.deep import DeepNote
 from stoker.report.cause_data import verdict_data
 from stoker.report.gpu_data import gpu_data, gpu_watcher
 from stoker.report.knob_blocks import settings_data
+from stoker.report.over_time_data import over_time_data
 from stoker.report.run_notes import notes
 
 SCHEMA = "stoker.why/1"
 
 
-def render(summary: Summary) -> str:
+def render(summary: Summary, told: OverTime | None = None) -> str:
     info = summary.run.info
     view = host_view(summary.run.host, summary.main.record.began_s if summary.main else None)
+    met = arrivals(summary)
     content = {
         "schema": SCHEMA,
         "run": asdict(info),
@@ -28,8 +33,11 @@ def render(summary: Summary) -> str:
         "sentence": sentence(summary),
         "verdict": verdict_data(verdict(summary)),
         "settings": settings_data(summary.run),
+        "not_worth_trying": [asdict(one) for one in not_worth_trying(summary)],
         "whole_training": asdict(summary.length) if summary.length else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
+        "over_time": over_time_data(told, info) if told else None,
+        "ranks": asdict(met) if met else None,
         "trainers": [_trainer(trainer) for trainer in summary.trainers],
         "processes": [
             {"pid": p.pid, "rank": p.rank, "ticks": p.last.ticks if p.last else 0, "ended": p.ended}

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from stoker.diagnose.failure import place
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.unsteady import Reason
 from stoker.model.record import HookFailure, ProcessRecord
 from stoker.model.run import Run, short_id
 from stoker.report.figures import counted, duration, percent
@@ -16,6 +17,7 @@ from stoker.report.page import NextCommand
 
 FEW_SAMPLES = 40
 SHORT_S = 20.0
+FOLLOWED_S = 60.0
 RAISED_SHOWN = 3
 MISSING_SHOWN = 3
 LONGER = "60s"
@@ -137,4 +139,14 @@ def next_command(summary: Summary) -> NextCommand:
     cut_short = main is not None and main.window.seconds < SHORT_S and info.ended_by == "time-limit"
     if cut_short and len(again) <= COMMAND_MAX:
         return NextCommand(again, "for firmer figures")
+    if main is not None and _changed(main):
+        return NextCommand(f"stoker why {short_id(info.id)} --over-time", "what changed, and when")
     return NextCommand(f"stoker why {short_id(info.id)} --json", "everything that was measured")
+
+
+def _changed(main: Trainer) -> bool:
+    """The speed was not the same all the time, in a run long enough to be followed."""
+    window = main.window
+    reason = window.steadiness.reason if window.steadiness else None
+    moved = reason in (Reason.DRIFT, Reason.STEP, Reason.TWO_SPEEDS)
+    return window.seconds + window.warmup_s >= FOLLOWED_S and (moved or window.warmup_s > window.seconds / 5)

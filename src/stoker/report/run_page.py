@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 
+from stoker.diagnose.causes.arrivals import Arrivals, RankArrival, arrivals
 from stoker.diagnose.failure import place as raised_at
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
+from stoker.diagnose.remedies import not_worth_trying
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.verdict import verdict
 from stoker.model.record import COMPUTE, PHASES, Place
 from stoker.model.run import RunFailure, RunInfo
-from stoker.report.cause_blocks import cause_blocks
+from stoker.report.cause_blocks import cause_blocks, remedy_block
 from stoker.report.chosen_block import chosen_block
 from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
 from stoker.report.gpu_blocks import gpu_blocks, other_gpus
@@ -24,6 +26,7 @@ from stoker.report.run_notes import next_command, notes
 
 LINES_SHOWN = 6
 SMALL_PCT = 0.05
+NOTED_FRAC = 0.05
 
 _PHASE_NOTES = {
     "data": "waiting for the loader",
@@ -51,6 +54,7 @@ def build(summary: Summary) -> Page:
     blocks += knob_blocks(summary.run)
     if summary.main is not None:
         blocks += cause_blocks(verdict(summary), info.cwd)
+        blocks.append(remedy_block(not_worth_trying(summary)))
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)
     blocks += other_gpus(summary)
@@ -102,7 +106,7 @@ def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
     )
     blocks += chosen_block(summary.chosen)
     blocks += gpu_blocks(summary, main)
-    blocks.append(Bars(heading, tuple(_bars(main))))
+    blocks.append(Bars(heading, tuple(_bars(main, _seen_as(main, arrivals(summary))))))
     blocks += _line_block(summary, main)
     blocks += _loader_block(summary, main)
     return blocks
@@ -167,7 +171,7 @@ def _iteration(main: Trainer) -> str:
     return ", ".join(parts)
 
 
-def _bars(main: Trainer) -> list[Bar]:
+def _bars(main: Trainer, seen: RankArrival | None) -> list[Bar]:
     rows = []
     for name in sorted(PHASES, key=lambda name: -main.phase_pct[name]):
         pct = main.phase_pct[name]
@@ -178,6 +182,8 @@ def _bars(main: Trainer) -> list[Bar]:
             note = "acting: model before an env step"
         if name == "data" and main.loaders and not main.loaders[0].workers:
             note = "loaded by the training thread"
+        if name == "backward" and seen is not None and seen.waits_frac >= NOTED_FRAC:
+            note = f"{100 * seen.waits_frac:.0f} % waiting for other ranks"
         rows.append(Bar(name, pct, note, waiting=name not in COMPUTE))
     return rows
 
@@ -230,17 +236,44 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
 def _rank_block(summary: Summary) -> list[Block]:
     if len(summary.trainers) < 2:
         return []
-    rows = tuple(
-        (
-            "-" if t.record.rank is None else str(t.record.rank),
-            str(t.record.pid),
-            f"{t.throughput.ticks_per_s:.3g}" if t.throughput.ticks_per_s else "-",
-            *(f"{t.phase_pct[name]:.1f} %" for name in ("data", "env", "backward", "other")),
-        )
-        for t in summary.trainers
+    met = arrivals(summary)
+    rows = tuple(_rank_row(one, _seen_as(one, met)) for one in summary.trainers)
+    columns = ("rank", "pid", "ticks/s", "data", "env", "model", "rest", "waits", "last")
+    table = Table("Training processes, side by side", columns, rows, frozenset(range(len(columns))))
+    if met is None or not met.ranks:
+        why = f": {met.reason}" if met else ""
+        return [table, Notes("", (f"when each rank comes to backward cannot be told{why}",))]
+    return [table, Notes("", tuple(_rank_notes(summary, met)))]
+
+
+def _seen_as(one: Trainer, met: Arrivals | None) -> RankArrival | None:
+    return next((seen for seen in met.ranks if seen.rank == one.record.rank), None) if met else None
+
+
+def _rank_row(one: Trainer, seen: RankArrival | None) -> tuple[str, ...]:
+    """A rank that waits in backward for another does no work there."""
+    waits_pct = 100 * seen.waits_frac if seen else 0.0
+    model_pct = max(0.0, one.compute_pct - waits_pct)
+    rest_pct = 100 - one.compute_pct - one.phase_pct["data"] - one.phase_pct["env"]
+    return (
+        "-" if one.record.rank is None else str(one.record.rank),
+        str(one.record.pid),
+        f"{one.throughput.ticks_per_s:.3g}" if one.throughput.ticks_per_s else "-",
+        *(f"{pct:.1f} %" for pct in (one.phase_pct["data"], one.phase_pct["env"], model_pct, rest_pct)),
+        f"{waits_pct:.1f} %" if seen else "?",
+        f"{100 * seen.last_frac:.0f} %" if seen else "?",
     )
-    columns = ("rank", "pid", "ticks/s", "data", "env", "backward", "other")
-    return [Table("Training processes", columns, rows, frozenset(range(7)))]
+
+
+def _rank_notes(summary: Summary, met: Arrivals) -> list[str]:
+    found = [
+        f"waits: in backward, until the last rank is there; last: of {met.ticks:,} ticks, those at which "
+        "this rank came last"
+    ]
+    most = max(met.ranks, key=lambda rank: rank.waits_frac)
+    if most.waits_frac >= NOTED_FRAC and any(one.gpus.main for one in summary.trainers):
+        found.append("a GPU that spins in a collective is counted busy; its rank waits all the same")
+    return found
 
 
 def _host_block(summary: Summary) -> list[Block]:

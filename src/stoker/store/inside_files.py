@@ -125,9 +125,9 @@ class _Collected:
         self.devices: list[DeviceUse] = []
         self.raised: Raised | None = None
         self.deep: DeepNote | None = None
-        self.lead: Lead | None = None
         self.knobs: tuple[KnobReport, ...] = ()
         self.facts: TrainingFacts | None = None
+        self.leads: list[tuple[float, Lead]] = []
         self.ended = False
         self.lost = 0
         self.unreadable = 0
@@ -189,7 +189,7 @@ class _Collected:
             case wire.DEVICE:
                 self.devices.append(_device(row))
             case wire.LEAD:
-                self.lead = _lead(row)
+                self.leads.append((self.seconds[-1].sums.t_s if self.seconds else 0.0, _lead(row)))
             case wire.DEEP_WINDOW:
                 self.deep = read_note(row)
             case wire.KNOBS:
@@ -236,9 +236,10 @@ class _Collected:
             batch_rows=self.batch_rows,
             devices=tuple(self.devices),
             deep=self.deep,
-            lead=self.lead,
             knobs=self.knobs,
             facts=self.facts,
+            lead=self.leads[-1][1] if self.leads else None,
+            leads=tuple(self.leads),
         )
 
     def _sampled(self) -> Iterable[Sampled]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.diagnose.causes.arrivals import Late, Why, arrivals
 from stoker.model.record import ProcessRecord
 
 STEPS = 30
@@ -85,3 +86,15 @@ def test_torch_multiprocessing_spawn(watch, scripts: Path) -> None:
     for rank in range(2):
         assert_trained(records[rank], STEPS, rank, 2)
         assert records[rank].last.phase("backward") > 0
+
+
+def test_the_late_rank_is_named(watch, scripts: Path) -> None:
+    """On the clock both ranks share, the one that reads slowly comes last to backward."""
+    launcher = ["python", "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    done = watch(*launcher, str(scripts / "late_rank.py"), "--steps", "120")
+    assert done.code == 0, done.err
+    met = arrivals(done.summary)
+    assert met is not None
+    assert (met.late, met.late_rank, met.phase, met.why) == (Late.ONE, 1, "data", Why.INPUT)
+    waits = {one.rank: one.waits_frac for one in met.ranks}
+    assert waits[0] > 0.5 > waits[1]

@@ -1,7 +1,8 @@
-"""`stoker why --fail-on`: the exit code says whether a cause was found."""
+"""`stoker why`: the exit code of `--fail-on`, and the course of a run with `--over-time`."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -38,3 +39,41 @@ def test_fails_on_what_was_asked(
 def test_an_unknown_cause_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "--fail-on", "SK9"]) == 2
     assert "SK201" in capsys.readouterr().err
+
+
+@pytest.fixture
+def recorded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "find", lambda name: name)
+    monkeypatch.setattr(verb, "load", lambda folder: make.run(make.training(LEARNING)))
+
+
+@pytest.mark.usefixtures("recorded")
+def test_over_time_in_three_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "--over-time"]) == 0
+    page = capsys.readouterr().out
+    assert "Nothing changed" in page
+    assert "SK202" in page
+    assert "The train stage in 10 stretches (equal parts)" in page
+    assert max(map(len, page.splitlines())) <= 80
+    assert main(["why", "--over-time", "--md"]) == 0
+    assert "| from | ticks/s |" in capsys.readouterr().out
+    assert main(["why", "--over-time", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["over_time"]
+    assert told["sentence"].startswith("Nothing changed")
+    assert [stretch["cause"] for stretch in told["stretches"]] == ["SK202"] * 10
+    assert told["changes"] == []
+    assert main(["why", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["over_time"] is None
+
+
+@pytest.mark.usefixtures("recorded")
+def test_over_time_fails_on_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "--over-time", "--fail-on", "SK202"]) == 1
+    assert main(["why", "--over-time", "--fail-on", "SK101"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("recorded")
+def test_over_time_is_of_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "--over-time", "--window", "60s"]) == 2
+    assert "--over-time is of the whole training" in capsys.readouterr().err

@@ -134,8 +134,8 @@ def test_a_long_run_is_judged_by_its_rows(make: Make) -> None:
 def test_a_long_warm_up_is_told(make: Make) -> None:
     window = training_window(make.training({"forward": 1.0}, speeds=[0.5] * 500 + [1.0] * 700, seconds=1200))
     assert window.warmup_s == pytest.approx(500, abs=30)
-    assert window.remark.startswith("the first 5")
-    assert window.remark.endswith("s ran at another speed and are left out")
+    assert window.remark.startswith("the first 8 min")
+    assert window.remark.endswith("ran at another speed and are left out")
 
 
 def test_ticks_that_do_not_cover_the_training_are_not_taken_for_it(make: Make) -> None:

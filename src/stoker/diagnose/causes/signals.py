@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from stoker.diagnose.causes.arrivals import Arrivals, arrivals
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import LoaderView
@@ -92,6 +93,7 @@ class Signals:
     """Other processes of the run that stepped environments."""
     gpu: GpuSignals | None
     ranks: tuple[RankSignals, ...]
+    arrivals: Arrivals | None = None
 
     @property
     def lost_of(self) -> str:
@@ -105,6 +107,10 @@ class Signals:
         """The part of its phase's loss that is the line's."""
         whole = self.host_pct.get(line.phase, 0.0)
         return self.lost(line.phase) * min(1.0, line.pct / whole) if whole > 0 else 0.0
+
+    def with_edges_of(self, whole: Signals) -> Signals:
+        """The part of a run, with what is told from single ticks and is known for all of it only."""
+        return replace(self, edge_data_frac=whole.edge_data_frac, edge_tick_frac=whole.edge_tick_frac)
 
     def top_line(self, phase: str) -> LineShare | None:
         return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
@@ -148,6 +154,7 @@ def signals(summary: Summary) -> Signals | None:
         env_processes=_env_processes(summary.run, main),
         gpu=_gpu(use) if use else None,
         ranks=tuple(_ranks(summary)),
+        arrivals=arrivals(summary),
     )
 
 

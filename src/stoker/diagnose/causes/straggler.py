@@ -1,9 +1,14 @@
-"""SK503: one rank is late at every step, and the others wait for it in backward."""
+"""SK503: ranks wait in backward for one that is late: the same one at every step, or each in its turn.
+
+From the moments they arrive, where single ticks are known; else from the mean of their phases, which shows
+only one that is late all the time.
+"""
 
 from __future__ import annotations
 
 from statistics import median
 
+from stoker.diagnose.causes.arrivals import Arrivals, Late, Why
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import RankSignals, Signals
 from stoker.diagnose.causes.thresholds import STRAGGLER_COVERS, STRAGGLER_FRAC
@@ -12,16 +17,43 @@ from stoker.model.finding import Finding, Fix
 CODE, NAME = "SK503", "one rank is late"
 _MEET = frozenset({"backward", "sync"})
 """Where ranks wait for each other: DDP's all-reduce is in backward; a rank may also wait for its GPU."""
-_FIXES = (
-    Fix("data: the same cost for each rank; look at that rank's phases in `stoker why --json`"),
-    Fix("work of unequal length: bucket or pack by length, the same on every rank"),
-    Fix("the same on all ranks of a node but this one: its GPU's clocks, its cores, its neighbours"),
-)
+_DATA = Fix("data: the same cost for each rank; look at that rank's phases in `stoker why --json`")
+_LENGTH = Fix("work of unequal length: bucket or pack by length, the same on every rank")
+_MACHINE = Fix("the same on all ranks of a node but this one: its GPU's clocks, its cores, its neighbours")
+_FIXES = {Why.UNEQUAL: (_LENGTH, _DATA), Why.COMPUTE: (_MACHINE, _LENGTH), Why.HOST: (_MACHINE, _DATA)}
+_USUAL = (_DATA, _LENGTH, _MACHINE)
 
 
 def find(found: Signals) -> Finding | None:
-    if len(found.ranks) < 2:
+    if found.arrivals is not None and found.arrivals.ranks:
+        return _by_arrival(found.arrivals)
+    return _by_means(found) if len(found.ranks) >= 2 else None
+
+
+def _by_arrival(met: Arrivals) -> Finding | None:
+    if met.late is Late.NOBODY:
         return None
+    why = f" ({met.why}: {met.phase})" if met.why and met.phase else ""
+    who = f"rank {met.late_rank} is late at every step" if met.late is Late.ONE else "ranks are late in turns"
+    most = max(met.ranks, key=lambda rank: rank.waits_frac)
+    often = max(rank.last_frac for rank in met.ranks)
+    return finding(
+        CODE,
+        NAME,
+        f"{who}{why}; the others wait for it in backward",
+        met.lost_frac,
+        "time of the other ranks",
+        [
+            number("the last one comes {} ms after the others", met.behind_ms, "ms", "host clock"),
+            share(f"of its time rank {most.rank} waits, longest of all", most.waits_frac, "host clock"),
+            share(f"of {met.ticks:,} ticks the same rank came last", often, "host clock"),
+        ],
+        "the same rank is late again in another run; on another card or node too, if it is the work",
+        _FIXES.get(met.why, _USUAL) if met.why else _USUAL,
+    )
+
+
+def _by_means(found: Signals) -> Finding | None:
     late = max(found.ranks, key=_own_ms)
     others = [rank for rank in found.ranks if rank is not late]
     behind_ms = _own_ms(late) - median(_own_ms(rank) for rank in others)
@@ -47,7 +79,7 @@ def find(found: Signals) -> Finding | None:
             ),
         ],
         "the same rank is late again in another run; on another card or node too, if it is the work",
-        _FIXES,
+        _USUAL,
     )
 
 

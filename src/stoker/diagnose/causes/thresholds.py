@@ -70,3 +70,25 @@ CLOCK_LOW_FRAC = 0.9
 STRAGGLER_FRAC = 0.10
 STRAGGLER_COVERS = 0.8
 """TraceML 0.5.0: a rank is late by 10 % of a step; what it does meanwhile is named where it covers 80 %."""
+
+# Over time
+CHANGE_FRAC = 0.05
+"""Of the mean tick: a phase, or the whole tick, that takes so much more or less is a change: as NOTE_FRAC."""
+CHANGE_OWN_FRAC = 0.6
+"""Of the change of a tick, in one phase: then it is named; else all became slower alike. Own, 2026-11."""
+
+# Folk remedies
+FOLK_RATIO_OFF = 0.02
+"""Updates per env step this near a whole number are N updates for N steps. Own, 2026-11; from a trainer whose
+`--update_interval N` made N updates after N steps: 40.6, 39.2, 40.3, 38.8 env steps/s at N = 1, 5, 10, 20."""
+FOLK_SMALL_PCT = 1.0
+"""Of the window: what costs less is not worth a knob. Own, 2026-11; a fifth of NOTE_FRAC."""
+FOLK_NOTHING_PCT = 10.0
+"""Of the window, the model's arithmetic: twice as fast it gives HEALTHY_CEILING. Own, 2026-11."""
+FOLK_ENV_PCT = 10.0
+"""Of the window: the environments are waited for. Own, as WARNING_FRAC."""
+FOLK_QUEUE_EMPTY_FRAC = 0.5
+"""Of the reads from a loader's queue: own, 2026-11."""
+FOLK_FALLS, FOLK_FALLS_FRAC = 5, 0.25
+"""Looks at which torch held less memory than at the one before: it never gives any back by itself unless it
+runs out (torch's notes on its caching allocator, read 2026-11). The counts are our own."""
