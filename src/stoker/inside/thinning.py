@@ -166,7 +166,7 @@ class Thinning:
             if self.before is not None:
                 self._give(self.before, seconds, shares)
             self.settled_infer_s += seconds * shares[1]
-        self.recorder.totals = totals
+        self.recorder.totals, self.recorder.kept_since = totals, None
 
     def _give(self, totals, seconds, shares):
         totals[THIN] -= seconds
