@@ -86,6 +86,8 @@ class Recorder:
         "deferring",
         "left",
         "log",
+        "kept",
+        "kept_since",
         "replaying",
         "at_tick",
         "at_lead",
@@ -137,6 +139,8 @@ class Recorder:
         self.deferring = False
         self.left = 0  # stretches to pass over
         self.log = []  # ends of stretches, to be told of together
+        self.kept = None  # the sums as they were at `kept_since`, for the log
+        self.kept_since = None
         self.replaying = False
         self.at_tick = None
         self.at_lead = None
@@ -198,6 +202,8 @@ class Recorder:
     def attribute(self, phase, start):
         """What ran since `start` turns out to have been `phase`; returns its length."""
         now = perf_counter()
+        if self.replaying:  # these are the sums of an earlier moment; those of now are put back afterwards
+            return now - start
         if start < self.since:
             start = self.since
         if self.after_model:
@@ -322,7 +328,7 @@ class Recorder:
         rows = self.tick_rows
         self.tick_end = end = self.since
         self.tick_counts = (ticks, self.samples, self.env_steps, self.counts[BACKWARD])
-        self.tick_totals = totals = self.totals.copy()
+        self.tick_totals = totals = self.totals if self.replaying else self.totals.copy()
         if self.at_tick is not None and not self.replaying and self.at_tick():
             return  # a tick of a deep window: it is not counted
         if self.usual is wire.STARTUP:
@@ -334,6 +340,14 @@ class Recorder:
         if self.at_lead is not None and not self.replaying:
             self.at_lead()
 
+    def ended_closely(self, ends, subject):
+        """What began in a stretch passed over ends where everything is looked at."""
+        now = perf_counter()
+        self.totals[self.phase] += now - self.since
+        self.since = now
+        self.replay()
+        ends(subject)
+
     def replay(self):
         """Tell of the ends of stretches noted in the log, in one go: one by one, between calls that empty the
         caches, each took 10 microseconds (CPU, 2026-11), in a row a tenth of that."""
@@ -343,8 +357,12 @@ class Recorder:
         now = self.since, self.totals, self.pending_infer_s, self.phase, self.within
         self.replaying = True
         try:
-            for entry in log:
-                ends, subject, self.since, self.totals, self.pending_infer_s, self.phase, self.within = entry
+            for ends, subject, end, since, totals, waits, phase, within in log:
+                if since != end:
+                    totals = totals.copy()
+                    totals[phase] += end - since
+                self.since, self.totals, self.pending_infer_s = end, totals, waits
+                self.phase, self.within = phase, within
                 ends(subject)
         finally:
             self.since, self.totals, self.pending_infer_s, self.phase, self.within = now

@@ -13,7 +13,7 @@ from time import perf_counter
 
 from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
-SHARE_MAX = 0.003
+SHARE_MAX = 0.0015
 """Of the wall time, for telling the phases apart."""
 CALL_S = 2.5e-6
 """One phase entered and left, between calls that empty the caches (measured, 2026-11)."""
@@ -166,7 +166,7 @@ class Thinning:
             if self.before is not None:
                 self._give(self.before, seconds, shares)
             self.settled_infer_s += seconds * shares[1]
-        self.recorder.totals = totals
+        self.recorder.totals, self.recorder.kept_since = totals, None
 
     def _give(self, totals, seconds, shares):
         totals[THIN] -= seconds

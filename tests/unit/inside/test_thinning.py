@@ -169,3 +169,42 @@ def test_the_place_tells_inference_from_forward(driven) -> None:
     assert pulse._phase_of(thin + OPTIM, place=7) == OPTIM
     assert pulse._phase_of(thin + OPTIM, place=9) == OPTIM, "never seen while phases were told apart"
     assert pulse._phase_of(thin + OTHER, place=9) == OTHER
+
+
+def test_a_close_look_that_begins_inside_a_step_keeps_tick_and_time(driven) -> None:
+    recorder = thinned(driven)
+    before = recorder.snapshot()
+    driven.step(0.001, inside=recorder.thinning.look_closely)
+    after = recorder.snapshot()
+    assert after.ticks == before.ticks + 1
+    assert sum(after.totals) - sum(before.totals) == pytest.approx(after.time - before.time)
+    assert recorder.tick_end == after.time
+
+
+def test_a_collection_while_the_log_is_told_leaves_earlier_sums_alone(driven) -> None:
+    recorder = thinned(driven)
+    driven.step(0.002)
+    now, told, tick_end = driven.clock.now, recorder.optimizer_stepped, driven.clock.now
+
+    def collected(subject: object) -> None:
+        driven.clock.advance(0.5)
+        recorder.attribute(wire.GC, now)
+        told(subject)
+
+    recorder.log[-1] = (collected, *recorder.log[-1][1:])
+    recorder.replay()
+    assert recorder.tick_end == tick_end
+    assert sum(recorder.snapshot().totals) == pytest.approx(driven.clock.now - recorder.origin)
+
+
+def test_sums_settled_between_two_ends_are_not_settled_again(driven) -> None:
+    """Nothing but what is passed over goes on meanwhile: the copy made for the last end would be used."""
+    recorder = thinned(driven)
+    state = recorder.thinning
+    state.closely[0] = [1.0] * len(thinning.SPLIT)
+    for _ in range(3):
+        driven.step(0.001)
+        recorder.replay()
+        state.settle()
+    assert sum(recorder.snapshot().totals) == pytest.approx(driven.clock.now - recorder.origin)
+    assert min(recorder.snapshot().totals) > -1e-9

@@ -33,6 +33,7 @@ class Hook:
         self.patches = []
         self.parts = []
         self.tripwire = None
+        self.sound = []
         self.fault = _fault_for(self.name)
 
     def install_in(self, module):
@@ -80,6 +81,8 @@ class Hook:
         if self.error is None:
             self.error, self.failed_at = repr(error)[:500], when
         self.begin, self.end, self.tripwire = _idle, _idle, _out_of_use
+        for sound in self.sound:
+            sound.clear()
         self.take_off()
         self.recorder.recover()
 
@@ -99,21 +102,31 @@ class Hook:
 
     def wrap_phase(self, original, phase, joins=None, ends=None):
         """`original` as a phase of the training thread; after it, outside the phase, `ends` is told its
-        first argument.
-
-        This runs several times in a tick of a millisecond, between calls that empty the processor's caches:
-        what `Recorder.enter` and `leave` do is written out here, since each call of Python code costs there
-        three times what a tight loop shows. In a stretch that is passed over (`thinning`) it only makes sure
-        that a call inside the same call does not count, and its end is noted for later.
-        """
-        hook, recorder, tracing = self, self.recorder, tracing_check()
-        joins = joins or recorder.adopt
-        closes_loss, passed_over = CLOSES_LOSS[phase], THIN if phase in SPLIT else None
+        first argument."""
+        closely = self.timed(original, phase, joins, ends)
+        if phase in SPLIT:
+            within = self._passed_over if ends is None else self._passed_over_to_its_end
+            return within(original, closely, phase, ends)
+        tracing = tracing_check()
 
         @functools.wraps(original)
         def call(*args, **kwargs):
-            if tracing():
-                return original(*args, **kwargs)
+            return original(*args, **kwargs) if tracing() else closely(*args, **kwargs)
+
+        return call
+
+    def timed(self, original, phase, joins=None, ends=None):
+        """The same, not to be called where torch.compile traces.
+
+        This runs several times in a tick of a millisecond, between calls that empty the processor's caches:
+        what `Recorder.enter` and `leave` do is written out here, since each call of Python code costs there
+        three times what a tight loop shows.
+        """
+        hook, recorder = self, self.recorder
+        joins = joins or recorder.adopt
+        closes_loss, passed_over = CLOSES_LOSS[phase], THIN if phase in SPLIT else None
+
+        def closely(*args, **kwargs):
             before, outer = recorder.phase, recorder.within
             if before == phase or outer == phase or _get_ident() != recorder.owner and not joins():
                 return original(*args, **kwargs)
@@ -144,25 +157,88 @@ class Hook:
                         recorder.totals[recorder.phase] += now - recorder.since
                         recorder.since = now
                         recorder.phase = before
-                    if ends is None:
-                        pass
-                    elif recorder.deferring and recorder.stage is TRAIN:
-                        waits = recorder.pending_infer_s
-                        recorder.pending_infer_s = 0.0
-                        recorder.eval_candidate = None
-                        recorder.log.append(
-                            (ends, args and args[0], now, recorder.totals.copy(), waits, before, outer)
-                        )
-                        if not outer and (before == THIN or before == OTHER):
-                            recorder.left -= 1
-                            if recorder.left <= 0:
-                                recorder.thinning.turn()
+                    if ends is not None:
+                        if recorder.deferring and recorder.stage is TRAIN:
+                            waits = recorder.pending_infer_s
+                            recorder.pending_infer_s = 0.0
+                            recorder.eval_candidate = None
+                            recorder.kept = kept = recorder.totals.copy()
+                            recorder.kept_since = now
+                            recorder.log.append(
+                                (ends, args and args[0], now, now, kept, waits, before, outer)
+                            )
+                            if not outer and (before == THIN or before == OTHER):
+                                recorder.left -= 1
+                                if recorder.left <= 0:
+                                    recorder.thinning.turn()
+                        else:
+                            ends(args and args[0])
+                except Exception as error:
+                    hook.fail(error, "call")
+
+        return closely
+
+    def _passed_over(self, original, closely, phase, _ends):
+        """In a stretch that is passed over (`thinning`) it is only made sure that what is called inside ends
+        no stretch. As little code as can be, since every bit of it is fetched anew from far away."""
+        recorder, tracing, sound = self.recorder, tracing_check(), self._while_sound()
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            if tracing():
+                return original(*args, **kwargs)
+            if recorder.phase != THIN or recorder.within or _get_ident() != recorder.owner or not sound:
+                return closely(*args, **kwargs)
+            recorder.within = phase
+            recorder.counts[phase] += 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                recorder.within = 0
+
+        return call
+
+    def _passed_over_to_its_end(self, original, closely, phase, ends):
+        """The same, and the end is noted for later. The sums are those of `since`, and are copied only if
+        something else went on meanwhile."""
+        hook, recorder, tracing, sound = self, self.recorder, tracing_check(), self._while_sound()
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            if tracing():
+                return original(*args, **kwargs)
+            if recorder.phase != THIN or recorder.within or _get_ident() != recorder.owner or not sound:
+                return closely(*args, **kwargs)
+            recorder.within = phase
+            recorder.counts[phase] += 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                recorder.within = 0
+                try:
+                    if recorder.phase == THIN and recorder.deferring and recorder.stage is TRAIN:
+                        now, since = perf_counter(), recorder.since
+                        if recorder.kept_since != since:
+                            recorder.kept = recorder.totals.copy()
+                            recorder.kept_since = since
+                        recorder.log.append((ends, args and args[0], now, since, recorder.kept, 0.0, THIN, 0))
+                        recorder.left -= 1
+                        if recorder.left <= 0:
+                            recorder.totals[THIN] += now - since
+                            recorder.since = now
+                            recorder.thinning.turn()
                     else:
-                        ends(args and args[0])
+                        recorder.ended_closely(ends, args and args[0])
                 except Exception as error:
                     hook.fail(error, "call")
 
         return call
+
+    def _while_sound(self):
+        """Something true as long as this hook is in use and is not to fail on purpose."""
+        sound = [] if self.tripwire is not None else [self]
+        self.sound.append(sound)
+        return sound
 
     def wrap(self, original):
         """`original`, with `begin` and `end` around it when the training thread calls it."""

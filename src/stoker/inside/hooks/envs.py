@@ -20,10 +20,11 @@ class EnvHook(Hook):
     """The wrapping that Gymnasium's, Gym's, SB3's and the user's own environments share."""
 
     def wrap_step(self, function, counts):
-        call = self.wrap_phase(function, ENV, ends=self._counting() if counts else None)
-        plain = _plain_step(function)
+        plain, ends = _plain_step(function), self._counting() if counts else None
         if plain is not None:
-            call = plain(function, call, self.recorder)
+            call = plain(function, self.timed(function, ENV, ends=ends), self.recorder)
+        else:
+            call = self.wrap_phase(function, ENV, ends=ends)
         call._stoker_original = function
         return call
 

@@ -66,15 +66,14 @@ class RecordFunctionHook(_RangeHook):
 
     def install(self, module):
         kind = module.autograd.profiler.record_function
-        init, known, ours = kind.__init__, self.kinds, self._noticed(kind)
-
-        @functools.wraps(init)
-        def __init__(self, name, args=None):
-            init(self, name, args)
-            if known.get(name, True) is not None and type(self) is kind:
-                self.__class__ = ours
-
-        self.patch(kind, "__init__", __init__)
+        ours = self._noticed(kind)
+        for make in (_in_place, _in_place_of_213):
+            replacement = make(kind, self.kinds, ours)
+            if _same_effect(kind, kind.__init__, replacement):
+                break
+        else:
+            replacement = _around(kind, self.kinds, ours)
+        self.patch(kind, "__init__", functools.wraps(kind.__init__)(replacement))
 
     def _noticed(self, kind):
         hook = self
@@ -95,6 +94,61 @@ class RecordFunctionHook(_RangeHook):
 
         record_function.__module__, record_function.__qualname__ = kind.__module__, kind.__qualname__
         return record_function
+
+
+def _in_place(kind, known, ours):
+    """What torch's own does, written out, for it runs four times in a tick of two optimizers."""
+
+    def __init__(self, name, args=None):
+        self.name = name
+        self.args = args
+        self.run_callbacks_on_exit = True
+        self.record = None
+        if known.get(name, True) is not None and type(self) is kind:
+            self.__class__ = ours
+
+    return __init__
+
+
+def _in_place_of_213(kind, known, ours):
+    """torch 2.13 has one field more."""
+
+    def __init__(self, name, args=None):
+        self.name = name
+        self.args = args
+        self.run_callbacks_on_exit = True
+        self.record = None
+        self._cupti_monitor_external_id = None
+        if known.get(name, True) is not None and type(self) is kind:
+            self.__class__ = ours
+
+    return __init__
+
+
+def _around(kind, known, ours):
+    init = kind.__init__
+
+    def __init__(self, name, args=None):
+        init(self, name, args)
+        if known.get(name, True) is not None and type(self) is kind:
+            self.__class__ = ours
+
+    return __init__
+
+
+_NAMES_OF_INIT = {"name", "args", "run_callbacks_on_exit", "record", "torch", "jit", "annotate", "Optional"}
+
+
+def _same_effect(kind, original, replacement):
+    """It does nothing but set fields, and both set the same ones to the same values."""
+    code = getattr(original, "__code__", None)
+    if code is None or not set(code.co_names) <= _NAMES_OF_INIT | {"_cupti_monitor_external_id"}:
+        return False
+    made = [kind.__new__(kind) for _ in range(2)]
+    for init, one in zip((original, replacement), made):
+        init(one, "name", "args")
+    fields = [dict(vars(one)) for one in made]
+    return fields[0] == fields[1]
 
 
 class NvtxHook(_RangeHook):
