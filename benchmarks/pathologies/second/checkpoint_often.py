@@ -1,7 +1,7 @@
 """A decoder-only transformer that writes a full checkpoint every few steps.
 
-A perfect diagnosis: the training stands still while it writes checkpoints, at the line marked below; too often
-for what one costs. Fix: a hundred times less often.
+A perfect diagnosis: the training stands still while it writes checkpoints, at the line marked below; too
+often for what one costs. Fix: a hundred times less often.
 """
 
 import tempfile

@@ -94,10 +94,7 @@ def main():
     step_s = (meter.timed_s(lambda: replay.sample(count)) - short_s) / 100
     replay.horizon = min(max(1, round((meter.host_s - short_s) / step_s)), 3000)
     while meter.going_on():
-        if meter.sick:
-            batch = replay.sample(count)
-        else:
-            batch = fast.sample(count, replay.horizon)
+        batch = replay.sample(count) if meter.sick else fast.sample(count, replay.horizon)
         learn(*batch)
         meter.ticked()
         if meter.ticks % 200 == 0:

@@ -2,7 +2,8 @@
 
 Parents know their children and children their parent, so only the garbage collector can free them, and it
 walks the whole tree each time. A perfect diagnosis: pauses of the garbage collector (they fall into the
-growing of the tree, at the line marked below). Fix: children do not hold their parent, and the collector is off.
+growing of the tree, at the line marked below). Fix: children do not hold their parent, and the collector is
+off.
 """
 
 import gc

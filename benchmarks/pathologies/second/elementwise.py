@@ -1,8 +1,9 @@
 """Colour jitter on whole high-resolution frames, one small operation after the other, then a random crop.
 
-Each operation reads and writes all pixels of the batch. A perfect diagnosis: the GPU is busy, but bound by its
-memory (DRAM near its limit, tensor cores near zero) in a chain of elementwise operations, in `jitter`, whose
-first is marked below. Nothing on the host is to blame. Fix: crop first, then jitter the crop (or fuse it).
+Each operation reads and writes all pixels of the batch. A perfect diagnosis: the GPU is busy, but bound by
+its memory (DRAM near its limit, tensor cores near zero) in a chain of elementwise operations, in `jitter`,
+whose first is marked below. Nothing on the host is to blame. Fix: crop first, then jitter the crop (or fuse
+it).
 """
 
 import torch

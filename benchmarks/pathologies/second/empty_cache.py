@@ -1,8 +1,8 @@
 """Gradient accumulation over ragged micro-batches, with `empty_cache()` called "against fragmentation".
 
-Every call gives the memory back to the driver, and the next micro-batch, of another size, asks for it again. A
-perfect diagnosis: time in the allocator (freeing and asking the driver for memory, which also waits for the
-GPU), because of the call at the line marked below. Fix: without the call.
+Every call gives the memory back to the driver, and the next micro-batch, of another size, asks for it
+again. A perfect diagnosis: time in the allocator (freeing and asking the driver for memory, which also
+waits for the GPU), because of the call at the line marked below. Fix: without the call.
 """
 
 import random

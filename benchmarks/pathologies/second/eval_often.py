@@ -1,7 +1,7 @@
 """An image classifier that runs its whole validation set every few training steps.
 
-A perfect diagnosis: a large share of the time goes into evaluation, which starts at the line marked below; too
-often. (The GPU may be busy in it; no training is done.) Fix: twenty times less often.
+A perfect diagnosis: a large share of the time goes into evaluation, which starts at the line marked below;
+too often. (The GPU may be busy in it; no training is done.) Fix: twenty times less often.
 """
 
 import torch

@@ -1,7 +1,8 @@
-"""Actor-critic on a Gymnasium vector environment that is stepped one after the other on the training's thread.
+"""Actor-critic on Gymnasium environments that are stepped one after the other on the training's thread.
 
 A perfect diagnosis: the GPU is idle while the environments are stepped, serially and on the training thread
-(`SyncVectorEnv`), at the line marked below. Fix: `AsyncVectorEnv`, asked before the update and read after it.
+(`SyncVectorEnv`), at the line marked below. Fix: `AsyncVectorEnv`, asked before the update and read after
+it.
 """
 
 import sys

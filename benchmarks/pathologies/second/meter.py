@@ -1,4 +1,4 @@
-"""A script's own clock: its flags, the time of its healthy tick, what the fault cost, and the last line it prints.
+"""A script's own clock: its flags, its healthy tick's time, what the fault cost, and the last line.
 
 It holds no training and no fault. The first second of a run trains healthily and is timed; the dose is then
 set against that, so that it costs about the same share of the time on any card.
@@ -112,7 +112,7 @@ class Meter:
             self.injected_s += time.perf_counter() - begin_s
 
     def report(self, excess: bool = False) -> None:
-        """`excess`: a cost that is in no place of its own is the time beyond that of as many healthy ticks."""
+        """`excess`: a cost that is in no place of its own is the time beyond as many healthy ticks."""
         self.sync()
         spent_s = time.perf_counter() - self._began_s
         if excess and self.sick:

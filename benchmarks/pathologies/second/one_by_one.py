@@ -1,9 +1,11 @@
 """PPO whose rollout asks the policy for one environment at a time.
 
 The environments themselves are cheap: one tensor operation for all. A perfect diagnosis: inference of batch
-size one, many times a step, at the line marked below; the GPU does next to nothing in it. Fix: one call of the
-policy for all environments. An iteration is a rollout and `EPOCHS` updates; a tick is an update.
+size one, many times a step, at the line marked below; the GPU does next to nothing in it. Fix: one call of
+the policy for all environments. An iteration is a rollout and `EPOCHS` updates; a tick is an update.
 """
+
+import itertools
 
 import torch
 from meter import Meter
@@ -29,7 +31,7 @@ class Policy(nn.Module):
     def __init__(self, width, depth):
         super().__init__()
         sizes = [STATE] + [width] * depth
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
         self.logits, self.value = nn.Linear(width, ACTIONS), nn.Linear(width, 1)
 
     def forward(self, state):

@@ -1,8 +1,8 @@
 """REINFORCE in a home-grown warehouse simulator: a Python loop over robots, on the training's thread.
 
-Not a Gymnasium environment, nothing is registered anywhere: a class with a `tick` method. A perfect diagnosis:
-the GPU is idle while the simulator (`Warehouse.tick`, called at the line marked below) runs serially on the
-training thread. Fix: all robots moved at once with NumPy.
+Not a Gymnasium environment, nothing is registered anywhere: a class with a `tick` method. A perfect
+diagnosis: the GPU is idle while the simulator (`Warehouse.tick`, called at the line marked below) runs
+serially on the training thread. Fix: all robots moved at once with NumPy.
 """
 
 import math

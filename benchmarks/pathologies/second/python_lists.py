@@ -4,6 +4,7 @@ A perfect diagnosis: the GPU waits for one slow line of Python in the loop, the 
 core. Fix: the demonstrations become one array before the training, and a batch is an index into it.
 """
 
+import itertools
 import random
 
 import torch
@@ -31,7 +32,7 @@ class Cloner:
         self.meter, self.batch = meter, meter.pick(16384, 256)
         width, depth = meter.pick((4096, 5), (128, 2))
         sizes = [STATE, *[width] * depth]
-        hidden = [nn.Sequential(nn.Linear(a, b), nn.ELU()) for a, b in zip(sizes, sizes[1:], strict=False)]
+        hidden = [nn.Sequential(nn.Linear(a, b), nn.ELU()) for a, b in itertools.pairwise(sizes)]
         self.policy = nn.Sequential(*hidden, nn.Linear(width, ACTION)).to(meter.device)
         self.optimizer = torch.optim.AdamW(self.policy.parameters(), 1e-4, fused=meter.gpu)
 

@@ -1,8 +1,9 @@
 """A compiled sequence model that is given a new length every few steps, and compiles again for each.
 
-`dynamic=False`, and a high limit on recompilations, as a hasty fix on a forum says. The back end is `aot_eager`,
-so that no compiler is needed and one compilation is short. A perfect diagnosis: the GPU is idle while torch
-compiles again, for shapes that change, at the call marked below. Fix: every batch is padded to one length.
+`dynamic=False`, and a high limit on recompilations, as a hasty fix on a forum says. The back end is
+`aot_eager`, so that no compiler is needed and one compilation is short. A perfect diagnosis: the GPU is
+idle while torch compiles again, for shapes that change, at the call marked below. Fix: every batch is
+padded to one length.
 """
 
 import torch

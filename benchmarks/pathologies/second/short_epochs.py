@@ -1,7 +1,7 @@
 """Tabular data, an MLP, and epochs of a few batches: the loader's workers are started anew for each.
 
-A perfect diagnosis: the waiting is at the begin of every epoch, for workers that are being started (and at its
-end, for those that are being stopped): `persistent_workers` is off. Fix: `persistent_workers=True`.
+A perfect diagnosis: the waiting is at the begin of every epoch, for workers that are being started (and at
+its end, for those that are being stopped): `persistent_workers` is off. Fix: `persistent_workers=True`.
 """
 
 import time

@@ -44,11 +44,11 @@ class Trainer:
         self.optimizer.step()
 
     def too_small(self, wanted: float) -> tuple[int, float]:
-        """The first size, from the largest down, at which an image takes `wanted` times as long; and how long."""
+        """The first size, from the largest down, at which an image takes `wanted` times as long; the waste."""
         batch, image_s = len(self.images), self.meter.healthy_s / len(self.images)
         while batch > 1:
             batch = max(1, batch * 4 // 5)
-            tick_s = self.meter.timed_s(lambda: self.step(batch), calls=4)
+            tick_s = self.meter.timed_s(lambda size=batch: self.step(size), calls=4)
             if tick_s >= wanted * batch * image_s:
                 break
         return batch, tick_s - batch * image_s

@@ -1,9 +1,9 @@
 """A recurrent net written by hand, gate by gate and step by step: hundreds of tiny kernels a tick.
 
-The smaller the batch, the less each kernel does: at dose 1 to 3 the GPU's own work is about 75, 50 and 33 % of
-the time the host needs to launch it. A perfect diagnosis: launch-bound; no phase outside forward, backward
-and the optimizer, and no wait, is to blame; most kernels are issued at the line marked below. Fix: the whole
-step as one CUDA graph.
+The smaller the batch, the less each kernel does: at dose 1 to 3 the GPU's own work is about 75, 50 and 33 %
+of the time the host needs to launch it. A perfect diagnosis: launch-bound; no phase outside forward,
+backward and the optimizer, and no wait, is to blame; most kernels are issued at the line marked below. Fix:
+the whole step as one CUDA graph.
 """
 
 import torch
