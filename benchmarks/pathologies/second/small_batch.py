@@ -44,7 +44,7 @@ class Trainer:
         self.optimizer.step()
 
     def too_small(self, wanted: float) -> tuple[int, float]:
-        """The first size, from the largest down, at which an image takes `wanted` times as long; the waste."""
+        """The first size, largest first, at which an image takes `wanted` times as long; the waste."""
         batch, image_s = len(self.images), self.meter.healthy_s / len(self.images)
         while batch > 1:
             batch = max(1, batch * 4 // 5)
