@@ -14,10 +14,10 @@ On a GPU trainings have the card one after another, and the next ones start mean
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -162,7 +162,7 @@ def one_run(task: Task, args: argparse.Namespace, card: str) -> dict[str, Any]:
                     command, folder, [], env=settings, stdout=stdout, timeout_s=STUCK_S + task.seconds
                 )
             row |= {**_truth(out.read_text("utf-8")), **_said(why, case, row["expected"])}
-        except (subprocess.SubprocessError, LookupError, ValueError) as error:
+        except Exception as error:  # one script that fails must not end the lab
             nothing = {"outcome": "failed", "codes": [], "ceilings": [], "ticks_per_s": 0.0}
             return {**row, **nothing, "failed": repr(error)[:300]}
         if args.keep_recordings and not task.fixed:
@@ -222,12 +222,10 @@ def _planted(case: Case, finding: dict[str, Any]) -> str | None:
 
 
 def _same_function(spots: Iterable[Any], wanted: Iterable[tuple[str, int]], case: Case) -> bool:
-    import ast
-
     for path in {spot[0] for spot in spots if Path(spot[0]).parent == case.script.parent}:
-        functions = [n for n in ast.walk(ast.parse(Path(path).read_text("utf-8"))) if hasattr(n, "args")]
-        for node in functions:
-            first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]
+        tree = ast.parse(Path(path).read_text("utf-8"))
+        for node in (one for one in ast.walk(tree) if isinstance(one, (ast.FunctionDef, ast.Lambda))):
+            first, last = node.lineno, node.end_lineno or node.lineno
             marked = any(name == Path(path).name and first <= line <= last for name, line in wanted)
             if marked and any(spot[0] == path and first <= spot[1] <= last for spot in spots):
                 return True
