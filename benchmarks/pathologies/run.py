@@ -37,8 +37,8 @@ from watched import ROOT, hear_interrupts, machine, watched  # noqa: E402
 
 GATE = HERE / "gate.py"
 SCHEMA = "stoker.benchmark.pathologies/2"
-STUCK_S = 90.0
-"""More than a start and its training may take."""
+STUCK_S = 180.0
+"""More than a start, waiting for others that hang, and its training may take."""
 
 
 def main() -> int:
@@ -73,7 +73,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep-recordings", type=Path, metavar="DIR", help="small ones of runs told right")
     args = parser.parse_args()
     on_gpu = args.device == "cuda"
-    args.seconds = args.seconds or (6.0 if on_gpu else 5.0)
+    args.seconds = args.seconds or (6.0 + 2.0 * args.no_gpm if on_gpu else 5.0)
     args.ahead = args.ahead or (3 if on_gpu else 1)
     args.doses = args.doses if args.doses is not None else ([1, 2, 3] if on_gpu else [0, 1, 2, 3])
     return args
@@ -147,7 +147,7 @@ def _earlier(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def one_run(task: Task, args: argparse.Namespace, card: str) -> dict[str, Any]:
     settings = {"LAB_CARD": card} if args.ahead > 1 else {}
-    settings |= {"STOKER_NO_GPM": "1"} if args.no_gpm else {}
+    settings |= {"STOKER_NO_GPM": "1", "LAB_DEEP_AFTER_S": "3"} if args.no_gpm else {}
     case, healthy = task.case, task.case.healthy
     planted = not (healthy or task.fixed or not task.dose)
     row: dict[str, Any] = {"name": case.name, "half": case.half, "dose": task.dose, "fixed": task.fixed}
