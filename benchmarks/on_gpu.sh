@@ -1,8 +1,9 @@
 #!/bin/sh
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
 # (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 2, calls 1.5, injected 3 (and 3 without
-# GPM), record 0.5, watcher 5, cost 6, profilers 4.
-#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [no-gpm] [record] [watcher] [cost] [profilers]
+# GPM), record 0.5, watcher 5, cost 6, profilers 4, lab 9 (and 9 without
+# GPM).
+#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [no-gpm] [record] [watcher] [cost] [profilers] [lab] [lab-no-gpm]
 set -u
 out=$1
 shift
@@ -31,6 +32,13 @@ pages() {
     page -- python3 tests/gpu/scripts/blocking.py 300
 }
 
+lab() { # NAME OPTION…
+    name=$1
+    shift
+    measured "$name" benchmarks/pathologies/run.py --device cuda --budget 540s --resume \
+        --keep-recordings "$out/recordings" "$@"
+}
+
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/machine.txt"
 for part in "$@"; do
     case $part in
@@ -48,6 +56,8 @@ for part in "$@"; do
     cost) measured gpu_cost benchmarks/overhead/gpu_cost.py --subject stoker ;;
     profilers) measured gpu_cost_others benchmarks/overhead/gpu_cost.py \
         --subject "profiler cuda" --subject profiler --subject traceml ;;
+    lab) lab lab ;;
+    lab-no-gpm) lab lab_no_gpm --no-gpm ;;
     *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done

@@ -9,32 +9,44 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def watched(command: list[str], folder: Path, options: list[str]) -> dict[str, Any]:
-    """Run it in `folder` and read it again."""
-    if (
-        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    ):  # started in the background by a shell: `--for` needs it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def watched(
+    command: list[str],
+    folder: Path,
+    options: list[str],
+    env: Mapping[str, str] | None = None,
+    stdout: IO[bytes] | None = None,
+    timeout_s: float | None = None,
+) -> dict[str, Any]:
+    """Run it in `folder` and read it again. What takes longer than `timeout_s` is ended, tree and all."""
+    hear_interrupts()
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **(env or {})}
     stoker = [sys.executable, "-m", "stoker"]
-    run = [*stoker, "run", "--quiet", *options, "--", sys.executable, *command]
+    limit = ["--for", f"{timeout_s:g}s"] if timeout_s else []
+    run = [*stoker, "run", "--quiet", *limit, *options, "--", sys.executable, *command]
     stderr = subprocess.DEVNULL if options else None  # ended by `--for` it tells of its KeyboardInterrupt
-    subprocess.run(run, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=stderr, check=not options)
+    said = stdout or subprocess.DEVNULL
+    subprocess.run(run, cwd=folder, env=env, stdout=said, stderr=stderr, check=not options)
     why = subprocess.run([*stoker, "why", "--json"], cwd=folder, env=env, stdout=subprocess.PIPE, check=True)
     content: dict[str, Any] = json.loads(why.stdout)
     return content
 
 
-def machine() -> dict[str, object]:
-    from importlib.metadata import version
+def hear_interrupts() -> None:
+    """Started in the background by a shell, it would not, nor its children: `--for` needs it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def machine() -> dict[str, object]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     packages = ("torch", "numpy", "gymnasium", "stable-baselines3")
@@ -46,6 +58,13 @@ def machine() -> dict[str, object]:
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        **{name: _version(name) for name in packages},
         "load_1m_at_start": os.getloadavg()[0],
     }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

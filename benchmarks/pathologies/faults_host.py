@@ -9,51 +9,68 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
-from lab import BATCH, SHARE, TICK_S, WIDTH, Job, Learner, burn, simple
+from lab import BATCH, SHARE, TICK_S, WIDTH, Job, Learner, burn, learning, repeats, simple
 from torch.utils.data import DataLoader
 
 
 def hot_line(job: Job) -> None:
-    simple(job, lambda _: burn(job.cost_s))
+    simple(job, lambda _: burn(job.cost_s))  # planted hot_line
 
 
 def lists(job: Job) -> None:
     """A list of lists of numbers made into a tensor at each step."""
-    rows = np.random.rand((1, 40, 80, 160)[job.dose], WIDTH)
+    some = np.random.rand(8, WIDTH).tolist()
+    count = (1, 40, 80, 160)[job.dose]
+    if job.cuda:
+        count = 8 * repeats(lambda: torch.tensor(some), job.planned_s)
+    rows = np.random.rand(count, WIDTH)
     values = rows.tolist()
-    simple(job, lambda _: torch.from_numpy(rows) if job.fixed else torch.tensor(values))
+    simple(job, lambda _: torch.from_numpy(rows) if job.fixed else torch.tensor(values))  # planted lists
 
 
 def collector(job: Job) -> None:
+    simple(job, collecting(job))
+
+
+def collecting(job: Job) -> Callable[..., int]:
     alive = [[index] for index in range((0, 150_000, 300_000, 600_000)[job.dose])]
-    simple(job, lambda _: gc.collect() if job.dose and not job.fixed else len(alive))
+    return lambda *_: gc.collect() if job.dose and not job.fixed else len(alive)  # planted collector
 
 
 def saving(job: Job) -> None:
-    state = {"weights": torch.randn((1, 250, 500, 1000)[job.dose], 100_000)}
+    simple(job, saver(job))
+
+
+def saver(job: Job) -> Callable[..., None]:
+    """Beside a GPU that has work for long, only a larger checkpoint costs anything."""
+    rows = (1, 1000, 2000, 3000) if job.cuda else (1, 250, 500, 1000)
+    state = {"weights": torch.ones(rows[job.dose], 100_000)}
     often = 10_000 if job.fixed or not job.dose else 10
 
-    def between(step: int) -> None:
+    def between(step: int, *_: object) -> None:
         if step % often == 0:
-            torch.save(state, io.BytesIO())
+            torch.save(state, io.BytesIO())  # planted saving
 
-    simple(job, between)
+    return between
 
 
 def evaluating(job: Job) -> None:
-    learner, x = Learner(), torch.randn(BATCH, WIDTH)
+    learner, x = learning(job)
     batches = (0, 40, 80, 160)[job.dose]
     test = DataLoader(torch.randn(max(1, batches), BATCH, WIDTH), batch_size=None)
 
-    def evaluate() -> None:
+    def evaluate() -> float:
         learner.model.eval()
+        total = torch.zeros((), device=job.device)
         with torch.no_grad():
             for rows in test:
-                learner.model(rows)
+                total += learner.model(job.moved(rows)).mean()  # planted evaluating
         learner.model.train()
+        return total.item()
 
     while job.going_on():
         learner.step(x)
@@ -65,7 +82,7 @@ def evaluating(job: Job) -> None:
 def recompiling(job: Job) -> None:
     torch._dynamo.config.cache_size_limit = 100_000
     torch._dynamo.config.accumulated_cache_size_limit = 100_000
-    learner, x = Learner(), torch.randn(2 * BATCH, WIDTH)
+    learner, x = Learner(device=job.device), torch.randn(2 * BATCH, WIDTH, device=job.device)
     known: set[int] = set()
     call = torch.compile(learner.model, backend="eager", dynamic=False)
     every = (10**9, 6, 3, 1)[job.dose]
@@ -77,7 +94,7 @@ def recompiling(job: Job) -> None:
             learner.step(x[:rows], call)
         else:  # the tick itself is counted in
             known.add(rows)
-            job.injecting(lambda rows=rows: learner.step(x[:rows], call))
+            job.injecting(lambda rows=rows: learner.step(x[:rows], call))  # planted recompiling
         job.ticked()
         if rows == 2 * BATCH:
             rows = BATCH + 1
@@ -86,7 +103,7 @@ def recompiling(job: Job) -> None:
 
 
 def straggler(job: Job) -> None:
-    """Two ranks; rank 1 sleeps before each step."""
+    """Two ranks; rank 1 sleeps before each step. On CPUs: two ranks on one GPU would share it."""
     if "RANK" in os.environ:
         _rank(job)
         return
@@ -112,7 +129,7 @@ def _rank(job: Job) -> None:
     call = DistributedDataParallel(learner.model)
     for _ in range(int(job.seconds / (TICK_S * (3 + SHARE[job.dose])))):
         if rank and job.cost_s:
-            job.injecting(lambda: time.sleep(2 * job.cost_s))
+            job.injecting(lambda: time.sleep(2 * job.cost_s))  # planted straggler
         learner.step(x, call)
         job.ticked()
     dist.destroy_process_group()

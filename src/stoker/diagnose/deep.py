@@ -15,6 +15,7 @@ one has a cause on the host, and is given to the phases the training thread was 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,12 @@ LAUNCH_GAP_S = 20e-6
 """A launch takes 5-20 us; a gap up to that is the host being just too slow, not the host being elsewhere."""
 FEW_DETAILS = 20
 ROUNDING_S = 1e-6
+
+_PLAIN_FP32 = re.compile(r"_simt_|_ffma_|(?<!tensorop_)\bsgemm|_sgemm_|gemmSN|scudnn", re.IGNORECASE)
+"""As cuBLAS, CUTLASS and cuDNN name kernels of the plain FP32 units (`ampere_sgemm_128x64_tn`,
+`cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…`); own, 2026-11, not yet tried on a
+card."""
+_POINTWISE = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply")
 
 Interval = tuple[float, float]
 
@@ -103,6 +110,10 @@ class DeviceUse:
     ticks: int = 0
     host_s: dict[str, float] = field(default_factory=dict)
     """Of the training thread in each phase."""
+    plain_fp32_frac: float | None = None
+    """Of all kernel time: matrix products in FP32 without tensor cores, by their names."""
+    pointwise_frac: float | None = None
+    """Of all kernel time: torch's own kernels for element by element operations and sums."""
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -146,6 +157,8 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         top=_dearest(kernels),
         ticks=ticks,
         host_s=by_phase([window], trace.host),
+        plain_fp32_frac=_named_frac(kernels, _PLAIN_FP32),
+        pointwise_frac=_named_frac(kernels, _POINTWISE),
     )
 
 
@@ -226,6 +239,11 @@ def _short(kernels: Sequence[DeviceEvent]) -> float | None:
     total = sum(event.seconds for event in kernels)
     short = sum(event.seconds for event in kernels if event.seconds < SHORT_KERNEL_S)
     return short / total if total else None
+
+
+def _named_frac(kernels: Sequence[DeviceEvent], name: re.Pattern[str]) -> float | None:
+    total = sum(event.seconds for event in kernels)
+    return sum(event.seconds for event in kernels if name.search(event.name)) / total if total else None
 
 
 def _copies(events: Sequence[DeviceEvent]) -> tuple[Copies, ...]:

@@ -286,7 +286,8 @@ class Agent:
         hook = self.hook("optimizer")
         names = hook.names if hook is not None else []
         for index in range(self.optimizers_written, len(names)):
-            self.writer.row(wire.OPTIMIZER, {"id": index, "name": names[index]})
+            row = {"id": index, "name": names[index], "elements": hook.elements[index]}
+            self.writer.row(wire.OPTIMIZER, row)
         self.optimizers_written = len(names)
 
     def waiting_code(self, code, phase):

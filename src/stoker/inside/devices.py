@@ -17,6 +17,8 @@ from . import wire
 EVERY_S = 10.0
 NOTICEABLE = 16 * 1024 * 1024
 """Bytes by which a figure must have changed to be worth a row before that."""
+MANY_FREES = 8
+"""Blocks given back to the driver since the last row: in a steady training there are none."""
 
 
 class Devices:
@@ -62,6 +64,8 @@ class Devices:
                 reserved_max_bytes=reserved.get("peak"),
                 retries=stats.get("num_alloc_retries"),
                 ooms=stats.get("num_ooms"),
+                driver_allocs=stats.get("num_device_alloc"),
+                driver_frees=stats.get("num_device_free"),
             )
 
     def _facts(self, cuda, index):
@@ -107,6 +111,8 @@ def _uuid(uuid):
 def _changed(before, row):
     """What is allocated changes all the time, within a step: only its peak counts."""
     if any(row.get(name) != before.get(name) for name in ("retries", "ooms")):
+        return True
+    if (row.get("driver_frees") or 0) - (before.get("driver_frees") or 0) >= MANY_FREES:
         return True
     names = ("allocated_max_bytes", "reserved_bytes", "reserved_max_bytes")
     return any(abs((row.get(name) or 0) - (before.get(name) or 0)) >= NOTICEABLE for name in names)

@@ -191,6 +191,9 @@ class DeviceUse:
     retries: int | None = None
     """Times the allocator had to give all its cached memory back before it could allocate."""
     ooms: int | None = None
+    driver_allocs: int | None = None
+    """Blocks it took from the driver (cudaMalloc), and gave back to it (cudaFree)."""
+    driver_frees: int | None = None
     allocator: str | None = None
     """Where it is not torch's native one, which alone tells the rest."""
 
@@ -230,6 +233,8 @@ class ProcessRecord:
     slow_ticks: tuple[Tick, ...] = ()
     optimizers: tuple[str, ...] = ()
     optimizer_steps: tuple[int, ...] = ()
+    trained_elements: dict[str, int] = field(default_factory=dict)
+    """Numbers that optimizers train, by kind of device: `cpu`, `cuda`."""
     sequence: tuple[tuple[int | str, int], ...] = ()
     loaders: tuple[Loader, ...] = ()
     workers: tuple[Worker, ...] = ()

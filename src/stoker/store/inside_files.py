@@ -49,6 +49,8 @@ _DEVICE_COUNTS = (
     "reserved_max_bytes",
     "retries",
     "ooms",
+    "driver_allocs",
+    "driver_frees",
 )
 
 
@@ -111,6 +113,7 @@ class _Collected:
         self.batch_rows: int | None = None
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
+        self.elements: dict[str, int] = {}
         self.sequence: list[tuple[int | str, int]] = []
         self.growing: list[tuple[int | str, int]] = []
         self.loaders: dict[int, Loader] = {}
@@ -165,6 +168,8 @@ class _Collected:
                 self.marks.append(Mark(str(row["stage"]), _sums(row)))
             case wire.OPTIMIZER:
                 self.optimizers.append(str(row["name"]))
+                for device, count in (row.get("elements") or {}).items():
+                    self.elements[str(device)] = self.elements.get(str(device), 0) + int(count)
             case wire.SEQUENCE:
                 runs, growing = [_events(run) for run in row["runs"]], _events(row["growing"])
                 self.sequence += runs
@@ -222,6 +227,7 @@ class _Collected:
             slow_ticks=slow,
             optimizers=tuple(self.optimizers),
             optimizer_steps=self.steps,
+            trained_elements=self.elements,
             sequence=(*self.sequence, *self.growing),
             loaders=tuple(self.loaders.values()),
             workers=(*own, *self.workers),

@@ -10,6 +10,7 @@ import pytest
 from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals, Signals
 from stoker.diagnose.loading import LoaderView
+from stoker.diagnose.memory import MemoryTrend
 from stoker.diagnose.places import LineShare
 from stoker.diagnose.verdict import judge
 from stoker.model.finding import Outcome, Severity
@@ -100,6 +101,7 @@ FOUND = {
     "SK205": seen({**WORK, "compile": 40.0}),
     "SK301": seen({**WORK, "env": 40.0}, envs_per_call=8.0, env_steps_per_s=100.0),
     "SK302": seen({**WORK, "infer": 36.0, "env": 4.0}, acting_pct=36.0, envs_per_call=1.0),
+    "SK303": seen({**WORK, "env": 40.0}, envs_per_call=8.0, env_steps_per_s=100.0, env_processes=8),
     "SK401": on_gpu({"other": 20.0}, {"sync": 30.0, "other": 20.0, "forward": 50.0}, blocking=READ),
     "SK402": on_gpu({}, {"forward": 50.0, "backward": 50.0}, gpu=gpu(launching_pct={"backward": 35.0})),
     "SK403": on_gpu({"h2d": 25.0}, {"h2d": 30.0, "forward": 70.0}),
@@ -108,6 +110,30 @@ FOUND = {
     ),
     "SK405": on_gpu(
         {}, {"forward": 100.0}, gpu=gpu(busy_pct=97.0, real_work_pct=90.0, idle_pct=3.0, tensor_pct=0.0)
+    ),
+    "SK406": on_gpu(
+        {},
+        {"forward": 60.0, "backward": 40.0},
+        gpu=gpu(launching_pct={"forward": 35.0}),
+        cpu_trained_frac=0.1,
+    ),
+    "SK407": on_gpu(
+        {"other": 20.0},
+        {"other": 30.0, "forward": 70.0},
+        gpu=gpu(launching_pct={"forward": 15.0}, memory=MemoryTrend(frees_per_tick=20.0)),
+        lines=(LineShare("other", PLACE, 30.0, 200),),
+    ),
+    "SK408": on_gpu(
+        {},
+        {"forward": 100.0},
+        gpu=gpu(
+            busy_pct=97.0, real_work_pct=92.0, idle_pct=3.0, memory=MemoryTrend(0.0, 0.0, 4e8, 5e6, 200.0)
+        ),
+    ),
+    "SK409": on_gpu(
+        {},
+        {"forward": 100.0},
+        gpu=gpu(busy_pct=99.0, real_work_pct=97.0, idle_pct=1.0, tensor_pct=0.0, dram_pct=82.0),
     ),
     "SK501": on_gpu({}, {"forward": 100.0}, gpu=gpu(shared=True, sharing="another process computes there")),
     "SK502": on_gpu(
@@ -194,8 +220,8 @@ def test_an_even_wait_is_no_restart_of_workers() -> None:
 
 
 def test_environments_stepped_elsewhere_are_not_serial() -> None:
-    assert codes(replace(FOUND["SK301"], env_processes=8)) == []
-    assert codes(replace(FOUND["SK301"], elsewhere_cores=3.0)) == []
+    assert codes(replace(FOUND["SK301"], env_processes=8)) == ["SK303"]
+    assert codes(replace(FOUND["SK301"], elsewhere_cores=3.0)) == ["SK303"]
 
 
 def test_reads_gain_no_more_than_the_gpu_idles() -> None:
@@ -235,7 +261,7 @@ def test_unexplained_idle_time_cannot_be_told() -> None:
 
 
 def test_a_gpu_left_idle_by_the_model_itself_is_not_healthy() -> None:
-    """As where a part of the model is on the CPU: there is no cause for it yet."""
+    """As where a frozen part of the model is on the CPU: no optimizer tells of it."""
     told = judge(on_gpu({"forward": 40.0}, {"forward": 80.0, "backward": 20.0}))
     assert told.outcome is Outcome.CANNOT_TELL
     assert "forward" in told.text
@@ -270,3 +296,98 @@ def test_the_figures_of_a_shared_card_are_not_this_trainings(code: str) -> None:
 def test_ranks_that_arrive_together_have_no_straggler() -> None:
     assert codes(seen({"forward": 99.0}, ranks=ranks(5.0))) == []
     assert "in data" in judge(FOUND["SK503"]).findings[0].says
+
+
+def test_lines_of_one_loop_are_one_cause() -> None:
+    """A loop and its body, each with half of the time."""
+    lines = tuple(
+        LineShare("other", Place(("/home/me/train.py", number, "step"), None), pct, 100)
+        for number, pct in ((12, 16.0), (13, 20.0), (40, 4.0))
+    )
+    first = judge(seen({**WORK, "other": 40.0}, lines=lines)).findings[0]
+    assert first.recoverable_frac == pytest.approx(0.36)
+    assert first.place is not None
+    assert first.place.leaf == ("/home/me/train.py", 13, "step")
+    assert first.says.startswith("2 lines")
+
+
+def test_lines_of_two_functions_are_not_one_cause() -> None:
+    lines = tuple(
+        LineShare("other", Place(("/home/me/train.py", number, name), None), 20.0, 100)
+        for number, name in ((12, "step"), (13, "log"))
+    )
+    assert judge(seen({**WORK, "other": 40.0}, lines=lines)).findings[0].recoverable_frac == pytest.approx(
+        0.2
+    )
+
+
+def test_turns_win_no_more_than_the_shorter_side() -> None:
+    """Environments that take 80 %: beside them the update is free, no more."""
+    found = seen({"forward": 20.0, "env": 80.0}, env_steps_per_s=100.0, env_processes=8)
+    assert judge(found).findings[0].recoverable_frac == pytest.approx(0.2)
+
+
+def test_copies_the_counters_call_busy_are_lost_all_the_same() -> None:
+    found = on_gpu({"h2d": 2.0}, {"h2d": 50.0, "forward": 50.0}, gpu=gpu(busy_pct=98.0, copying_pct=46.0))
+    first = judge(found).findings[0]
+    assert first.code == "SK403"
+    assert first.recoverable_frac == pytest.approx(0.48)
+    seldom = replace(found, host_pct={**found.host_pct, "h2d": 10.0})
+    assert judge(seldom).findings[0].recoverable_frac == pytest.approx(0.10)
+
+
+def test_an_environment_waits_for_its_actions_whenever_they_are_read() -> None:
+    found = on_gpu(
+        {"env": 38.0}, {"env": 40.0, "sync": 50.0, "forward": 10.0}, blocking=READ, env_steps_per_s=100.0
+    )
+    assert codes(found) == ["SK301"]
+
+
+def test_reads_of_actions_are_told_as_acting() -> None:
+    reads = (BlockingLine("sync", PLACE, 24.0, 30.0),)
+    found = on_gpu(
+        {"infer": 30.0},
+        {"infer": 50.0, "sync": 30.0, "forward": 20.0},
+        blocking=reads,
+        acting_pct=50.0,
+        envs_per_call=1.0,
+        env_calls_per_tick=24.0,
+    )
+    assert codes(found) == ["SK302"]
+    assert "SK401" in codes(replace(found, env_calls_per_tick=2.0))
+
+
+def test_launches_between_many_reads_are_of_the_reads() -> None:
+    found = on_gpu(
+        {},
+        {"sync": 50.0, "other": 30.0, "forward": 20.0},
+        gpu=gpu(launching_pct={"other": 35.0}),
+        blocking=(BlockingLine("sync", PLACE, 100.0, 50.0),),
+    )
+    assert codes(found) == ["SK401"]
+    one = replace(found, blocking=(BlockingLine("sync", PLACE, 1.0, 50.0),))
+    assert codes(one) == ["SK401", "SK402"]
+
+
+def test_without_counters_the_names_of_kernels_tell() -> None:
+    dark = gpu(busy_pct=97.0, real_work_pct=90.0, idle_pct=3.0, tensor_pct=None, dram_pct=None)
+    host = {"forward": 100.0}
+    assert codes(on_gpu({}, host, gpu=dark)) == []
+    assert codes(on_gpu({}, host, gpu=replace(dark, plain_fp32_frac=0.8))) == ["SK405"]
+    assert codes(on_gpu({}, host, gpu=replace(dark, pointwise_frac=0.9))) == ["SK409"]
+    small = replace(dark, pointwise_frac=0.9, real_work_pct=20.0, memory_frac=0.9)
+    assert codes(on_gpu({}, host, gpu=small)) == []
+
+
+def test_a_scalar_on_the_cpu_is_no_split_model() -> None:
+    found = FOUND["SK406"]
+    assert codes(replace(found, cpu_trained_frac=1e-6)) == ["SK402"]
+    assert codes(found) == ["SK406"]
+
+
+def test_memory_that_fills_in_days_is_no_leak() -> None:
+    found = FOUND["SK408"]
+    assert found.gpu is not None
+    slow = replace(found.gpu, memory=MemoryTrend(0.0, 0.0, 1e4, 1e2, 3e6))
+    assert judge(replace(found, gpu=slow)).outcome is Outcome.HEALTHY
+    assert judge(found).findings[0].severity is Severity.CRITICAL

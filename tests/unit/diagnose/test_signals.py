@@ -87,3 +87,35 @@ def test_without_a_training_it_cannot_be_told(make: Make) -> None:
     told = verdict(summarise(make.run()))
     assert told.outcome is Outcome.CANNOT_TELL
     assert verdict(summarise(make.run(make.training(SHARES, seconds=1)))).outcome is Outcome.CANNOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("elements", "frac"), [({"cpu": 10, "cuda": 90}, 0.1), ({"cpu": 10}, 0.0), ({"cuda": 5}, 0.0), ({}, 0.0)]
+)
+def test_what_is_trained_on_the_cpu_beside_a_gpu(make: Make, elements: dict[str, int], frac: float) -> None:
+    found = seen(make.run(make.training(SHARES, trained_elements=elements)))
+    assert found.cpu_trained_frac == pytest.approx(frac)
+
+
+def test_cores_elsewhere_are_counted_in_the_window_alone(make: Make) -> None:
+    """Before it, a script may wait for long."""
+    host = make.host()
+    start_s = make.training(SHARES).marks[0].sums.t_s
+    readings = tuple(
+        replace(row, descendants_cpu_s_total=2.0 * max(0.0, row.t - start_s - 20.0)) for row in host.readings
+    )
+    slow = [0.2] * 20 + [1.0] * 40
+    record = make.training(SHARES, speeds=slow)
+    found = seen(make.run(record, host=replace(host, readings=readings)))
+    whole = 2.0 * 43 / 63
+    assert found.elsewhere_cores is not None
+    assert found.elsewhere_cores > whole + 0.1
+
+
+def test_copies_are_taken_from_a_deep_window_where_counters_cannot_tell_them(
+    make: Make, cards: Cards
+) -> None:
+    lead = cards.lead({"forward": (10.0, 0.0, 0.0, 0.0)})
+    found = seen(cards.run(make, SHARES, cards.record(cards.readings(60.0)), lead))
+    assert found.gpu is not None
+    assert found.gpu.copying_pct == 0.0

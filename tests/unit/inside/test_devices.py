@@ -20,7 +20,7 @@ class Cuda:
     def __init__(self, reserved: dict[int, int], count: int = 2, backend: str = "native") -> None:
         self.reserved, self.count, self.backend = reserved, count, backend
         self.initialized = True
-        self.retries = 0
+        self.retries = self.frees = 0
         self.asked: list[tuple[str, int]] = []
 
     def is_initialized(self) -> bool:
@@ -44,6 +44,8 @@ class Cuda:
             "allocated_bytes": {"all": half},
             "num_alloc_retries": self.retries,
             "num_ooms": 0,
+            "num_device_alloc": 7 + self.frees,
+            "num_device_free": self.frees,
         }
 
     def get_device_properties(self, index: int) -> object:
@@ -175,3 +177,15 @@ def test_uuid_as_nvml_writes_it() -> None:
     assert devices._uuid("MIG-1") == "MIG-1"
     assert devices._uuid("ab-1") == "GPU-ab-1"
     assert devices._uuid(None) is None
+
+
+def test_memory_given_back_to_the_driver_is_worth_a_row(torch: Any) -> None:
+    cuda = Cuda({0: GIB}, count=1)
+    torch(cuda)
+    found = Devices()
+    first = found.rows(1.0)
+    assert (first[0]["driver_allocs"], first[0]["driver_frees"]) == (7, 0)
+    cuda.frees = devices.MANY_FREES - 1
+    assert found.rows(2.0) == []
+    cuda.frees += 1
+    assert [row["driver_frees"] for row in found.rows(3.0)] == [devices.MANY_FREES]

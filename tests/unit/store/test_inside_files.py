@@ -50,7 +50,7 @@ def second(t: float, ticks: int) -> dict[str, Any]:
 ROWS: list[dict[str, Any]] = [
     HEADER,
     {"k": "mark", "stage": "train", **sums(11.0, 1)},
-    {"k": "optimizer", "id": 0, "name": "SGD"},
+    {"k": "optimizer", "id": 0, "name": "SGD", "elements": {"cpu": 10, "cuda": 90}},
     {"k": "rank", "rank": 0, "world": 2},
     {"k": "place", "id": 1, "leaf": LINE, "user": LINE},
     {"k": "sequence", "runs": [], "growing": [0, 60]},
@@ -93,6 +93,7 @@ def test_all_of_it_is_read(run: Path) -> None:
     (record,) = load(run).processes
     assert (record.pid, record.rank, record.world, record.torch) == (7, 0, 2, "2.13.0+cpu")
     assert (record.optimizers, record.optimizer_steps) == (("SGD",), (61,))
+    assert record.trained_elements == {"cpu": 10, "cuda": 90}
     assert [row.sums.ticks for row in record.seconds] == [1, 21, 41, 61]
     assert record.sequence == ((0, 60),)
     assert [sample.count for sample in record.sampled] == [40]

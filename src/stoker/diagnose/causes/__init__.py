@@ -7,6 +7,7 @@ never used again for something else. Each has its page: docs/causes/SKnnn.md.
 from __future__ import annotations
 
 from stoker.diagnose.causes import (
+    allocator_thrash,
     blocking_copies,
     checkpoint_stall,
     cores_exhausted,
@@ -15,6 +16,9 @@ from stoker.diagnose.causes import (
     hot_line,
     launch_bound,
     main_process_loading,
+    memory_bound,
+    memory_leak,
+    model_on_cpu,
     recompiling,
     serial_env,
     shared_card,
@@ -27,6 +31,7 @@ from stoker.diagnose.causes import (
     tensor_cores_off,
     throttled,
     too_few_workers,
+    turns,
     worker_restart,
 )
 from stoker.diagnose.causes.cause import Cause
@@ -45,11 +50,16 @@ CAUSES: tuple[Cause, ...] = (
     recompiling.CAUSE,
     serial_env.CAUSE,
     single_inference.CAUSE,
+    turns.CAUSE,
     sync_every_tick.CAUSE,
     launch_bound.CAUSE,
     blocking_copies.CAUSE,
     small_batch.CAUSE,
     tensor_cores_off.CAUSE,
+    model_on_cpu.CAUSE,
+    allocator_thrash.CAUSE,
+    memory_leak.CAUSE,
+    memory_bound.CAUSE,
     shared_card.CAUSE,
     throttled.CAUSE,
     straggler.CAUSE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.model_on_cpu import split
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
@@ -19,11 +20,11 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.gpu is None:
+    if found.gpu is None or split(found):
         return None
     copies = [line for line in found.blocking if line.phase == "h2d"]
     line = max(copies, key=lambda one: one.pct, default=None)
-    lost = found.lost("h2d")
+    lost = copies_lost(found)
     return finding(
         CODE,
         NAME,
@@ -39,6 +40,13 @@ def find(found: Signals) -> Finding | None:
         _FIXES,
         line.place if line else None,
     )
+
+
+def copies_lost(found: Signals) -> float:
+    """No kernel runs meanwhile; whether the counters call it busy, since the copy engine works, or idle."""
+    copying_pct = found.gpu.copying_pct if found.gpu else 0.0
+    idle = found.lost("h2d")
+    return idle + min(copying_pct / 100, max(0.0, found.host_pct["h2d"] / 100 - idle))
 
 
 def _pinned(found: Signals) -> str:

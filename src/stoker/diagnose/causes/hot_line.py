@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import LINE_PCT
+from stoker.diagnose.causes.thresholds import LINE_PCT, LINES_APART
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
@@ -25,19 +26,23 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    line = _hottest(found)
-    if line is None:
+    group = _hottest(found)
+    if not group or thrashing(found):
         return None
-    lost = found.line_lost(line)
+    line, lost = group[0], _lost(found, group)
+    what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
     where = "between the model's call and backward()" if line.phase == "loss" else "your own Python code"
     return finding(
         CODE,
         NAME,
-        f"one line takes {100 * lost:.0f} % of the window: {where}",
+        f"{what} {100 * lost:.0f} % of the window: {where}",
         lost,
         found.lost_of,
         [
             share("of the training thread's time is in this line", line.pct / 100, "looks"),
+            share("is in it and the lines beside it", sum(one.pct for one in group) / 100, "looks")
+            if len(group) > 1
+            else None,
             share("is in the whole phase", found.host_pct[line.phase] / 100, "host clock"),
             number("{} looks found it there", float(line.samples), "looks", "looks"),
         ],
@@ -47,11 +52,35 @@ def find(found: Signals) -> Finding | None:
     )
 
 
-def _hottest(found: Signals) -> LineShare | None:
+def _hottest(found: Signals) -> list[LineShare]:
+    """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     phases = {"other"} if found.loss_is_work else {"other", "loss"}
     lines = [line for line in found.lines if line.phase in phases and line.place.leaf]
-    hot = max(lines, key=found.line_lost, default=None)
-    return hot if hot is not None and 100 * found.line_lost(hot) >= LINE_PCT else None
+    groups = [sorted(group, key=found.line_lost, reverse=True) for group in _neighbours(lines)]
+    hot = max(groups, key=lambda group: _lost(found, group), default=[])
+    return hot if 100 * _lost(found, hot) >= LINE_PCT else []
+
+
+def _neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
+    """Lines of one function that follow each other."""
+    groups: list[list[LineShare]] = []
+    for line in sorted(lines, key=lambda one: (one.phase, *_where(one))):
+        last = groups[-1][-1] if groups else None
+        near = last is not None and last.phase == line.phase and _where(last)[:2] == _where(line)[:2]
+        if last is not None and near and _where(line)[2] - _where(last)[2] <= LINES_APART:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    return groups
+
+
+def _where(line: LineShare) -> tuple[str, str, int]:
+    path, number, function = line.place.leaf or ("", 0, "")
+    return path, function, number
+
+
+def _lost(found: Signals, group: list[LineShare]) -> float:
+    return sum(map(found.line_lost, group))
 
 
 CAUSE = Cause(CODE, NAME, find)

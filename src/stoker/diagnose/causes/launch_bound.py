@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, share
+from stoker.diagnose.causes.model_on_cpu import split
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
+from stoker.diagnose.causes.thresholds import READS_STORM
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK402", "launch-bound"
@@ -24,9 +27,9 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.gpu is None:
+    if found.gpu is None or split(found) or thrashing(found):
         return None
-    launching = found.gpu.launching_pct
+    launching = _own(found)
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
     lost = (sum(launching.values()) - acting) / 100
     busiest = max(launching, key=launching.__getitem__, default="")
@@ -45,6 +48,14 @@ def find(found: Signals) -> Finding | None:
         _FIXES,
         line.place if line else None,
     )
+
+
+def _own(found: Signals) -> dict[str, float]:
+    """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads."""
+    launching = dict(found.gpu.launching_pct) if found.gpu else {}
+    if found.reads_per_tick() >= READS_STORM:
+        return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
+    return launching
 
 
 def _frac(pct: float | None) -> float | None:

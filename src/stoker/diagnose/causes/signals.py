@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
+from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
-from stoker.diagnose.host import HostView, host_view
+from stoker.diagnose.host import host_view
 from stoker.diagnose.loading import LoaderView
+from stoker.diagnose.memory import MemoryTrend, memory_trend
 from stoker.diagnose.places import LineShare
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.host import HostRecord
@@ -47,6 +49,12 @@ class GpuSignals:
     throttled_frac: float | None
     throttled_by: tuple[str, ...]
     clock_frac: float | None
+    copying_pct: float = 0.0
+    """Of the window: counted as busy, and only copies between host and GPU ran."""
+    plain_fp32_frac: float | None = None
+    """Of kernel time, from a deep window."""
+    pointwise_frac: float | None = None
+    memory: MemoryTrend = field(default_factory=MemoryTrend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,9 @@ class Signals:
     gpu: GpuSignals | None
     ranks: tuple[RankSignals, ...]
     arrivals: Arrivals | None = None
+    env_calls_per_tick: float = 0.0
+    cpu_trained_frac: float = 0.0
+    """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
 
     @property
     def lost_of(self) -> str:
@@ -111,6 +122,9 @@ class Signals:
     def with_edges_of(self, whole: Signals) -> Signals:
         """The part of a run, with what is told from single ticks and is known for all of it only."""
         return replace(self, edge_data_frac=whole.edge_data_frac, edge_tick_frac=whole.edge_tick_frac)
+
+    def reads_per_tick(self) -> float:
+        return sum(line.per_tick for line in self.blocking if line.phase == "sync")
 
     def top_line(self, phase: str) -> LineShare | None:
         return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
@@ -146,15 +160,17 @@ def signals(summary: Summary) -> Signals | None:
         cores_used=host.cores_used if host else None,
         allowed_cpu_pct=host.allowed_cpu_pct if host else None,
         queue_per_core=_queue_per_core(summary.run.host, *_span(main)),
-        elsewhere_cores=_elsewhere_cores(summary.run.host, host, main.record.pid),
+        elsewhere_cores=_elsewhere_cores(summary.run.host, main.record.pid, *_span(main)),
         stages_s=dict(main.stages_s),
         env_steps_per_s=main.throughput.env_steps_per_s,
         envs_per_call=_envs_per_call(main),
         acting_pct=main.acting_pct,
         env_processes=_env_processes(summary.run, main),
-        gpu=_gpu(use) if use else None,
+        gpu=_gpu(use, main) if use else None,
         ranks=tuple(_ranks(summary)),
         arrivals=arrivals(summary),
+        env_calls_per_tick=_env_calls_per_tick(main),
+        cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
     )
 
 
@@ -214,12 +230,15 @@ def _queue_per_core(record: HostRecord, start_s: float | None, end_s: float | No
     return max(1.0, sum(looks) / len(looks) / cores) if cores and looks else None
 
 
-def _elsewhere_cores(record: HostRecord, view: HostView | None, pid: int) -> float | None:
+def _elsewhere_cores(
+    record: HostRecord, pid: int, start_s: float | None, end_s: float | None
+) -> float | None:
     """None under a launcher or a shell: there the training is a process beside the first."""
     if record.header is None or record.header.root_pid != pid:
         return None
-    rows = [row for row in record.readings if row.descendants_cpu_s_total is not None]
-    if view is None or len(rows) < 2 or rows[-1].t <= rows[0].t:
+    counted = [row for row in record.readings if row.descendants_cpu_s_total is not None]
+    rows = [row for row in counted if (start_s or 0.0) <= row.t <= (end_s or math.inf)]
+    if len(rows) < 2 or rows[-1].t <= rows[0].t:
         return None
     spent = (rows[-1].descendants_cpu_s_total or 0.0) - (rows[0].descendants_cpu_s_total or 0.0)
     return spent / (rows[-1].t - rows[0].t)
@@ -232,13 +251,24 @@ def _envs_per_call(main: Trainer) -> float | None:
     return last.sums.env_steps / last.env_calls
 
 
+def _env_calls_per_tick(main: Trainer) -> float:
+    last = main.record.seconds[-1] if main.record.seconds else None
+    return last.env_calls / last.sums.ticks if last and last.sums.ticks else 0.0
+
+
+def _cpu_trained_frac(elements: Mapping[str, int]) -> float:
+    """0 where nothing is trained on a GPU: then the CPU is the device."""
+    total = sum(elements.values())
+    return elements.get("cpu", 0) / total if elements.get("cuda") else 0.0
+
+
 def _env_processes(run: Run, main: Trainer) -> int:
     others = (process for process in run.processes if process.pid != main.record.pid)
     return sum(bool(process.last and process.last.env_steps) for process in others)
 
 
-def _gpu(use: GpuUse) -> GpuSignals:
-    budget, view = use.budget, use.view
+def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
+    budget, view, deep = use.budget, use.view, use.deep
     total = view.memory_total_bytes if view else None
     held = view.memory_peak_bytes if view else None
     clock, highest = (view.sm_clock_median_mhz, view.sm_clock_max_mhz) if view else (None, None)
@@ -259,7 +289,23 @@ def _gpu(use: GpuUse) -> GpuSignals:
         throttled_frac=view.throttled_frac if view else None,
         throttled_by=tuple(name for name, _ in view.throttled_by) if view else (),
         clock_frac=clock / highest if clock and highest else None,
+        copying_pct=_copying_pct(use, main),
+        plain_fp32_frac=deep.plain_fp32_frac if deep else None,
+        pointwise_frac=deep.pointwise_frac if deep else None,
+        memory=memory_trend(main.record, use.index, *_span(main)),
     )
+
+
+def _copying_pct(use: GpuUse, main: Trainer) -> float:
+    """The counters tell it where they are exact; else a deep window, set against the usual tick."""
+    if use.view is not None and use.view.copying_pct is not None:
+        return use.view.copying_pct
+    ticks = main.window.content.ticks
+    if use.deep is None or not ticks or use.deep.busy_frac <= 0:
+        return 0.0
+    usual = usual_busy_frac(use.deep, main.window.seconds / ticks)
+    alone = max(0.0, use.deep.busy_frac - use.deep.kernel_busy_frac)
+    return 100 * alone * (usual / use.deep.busy_frac if usual is not None else 1.0)
 
 
 def _ranks(summary: Summary) -> list[RankSignals]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.model_on_cpu import split
 from stoker.diagnose.causes.signals import BlockingLine, Signals
+from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.thresholds import SYNCS_PER_TICK
 from stoker.model.finding import Finding, Fix
 
@@ -24,7 +26,7 @@ _FIXES = (
 
 def find(found: Signals) -> Finding | None:
     line = _most_frequent(found)
-    if found.gpu is None or line is None:
+    if found.gpu is None or line is None or split(found):
         return None
     return finding(
         CODE,
@@ -45,13 +47,17 @@ def find(found: Signals) -> Finding | None:
 
 def recoverable(found: Signals) -> float:
     """Without the reads both would work at the same time, and the slower of the two would set the pace:
-    the thread without its waiting, or the GPU without its gaps."""
+    the thread without its waiting, or the GPU without its gaps. An environment waits for its actions
+    whether they are read early or late."""
     idle_pct = (found.gpu.idle_pct if found.gpu else None) or 0.0
-    return min(idle_pct, found.host_pct["sync"]) / 100
+    return min(max(0.0, idle_pct - 100 * found.lost("env")), found.host_pct["sync"]) / 100
 
 
 def _most_frequent(found: Signals) -> BlockingLine | None:
-    lines = [line for line in found.blocking if line.phase == "sync" and line.per_tick >= SYNCS_PER_TICK]
+    """Reads of actions, one for each call of an environment, are of SK302 where that is found."""
+    acting = 1.1 * found.env_calls_per_tick if single_inference(found) else 0.0
+    least = max(SYNCS_PER_TICK, acting)
+    lines = [line for line in found.blocking if line.phase == "sync" and line.per_tick >= least]
     return max(lines, key=lambda line: line.pct, default=None)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause
+from stoker.diagnose.causes.cause import Cause, number, share
 from stoker.diagnose.causes.signals import GpuSignals, Signals
-from stoker.diagnose.causes.thresholds import DRAM_LOW_PCT, TENSOR_OFF_PCT, TENSOR_WORK_PCT
+from stoker.diagnose.causes.thresholds import DRAM_LOW_PCT, KERNELS_FRAC, TENSOR_OFF_PCT, TENSOR_WORK_PCT
 from stoker.model.finding import Evidence, Finding, Fix, Severity
 
 CODE, NAME = "SK405", "tensor cores off"
@@ -33,22 +33,29 @@ def find(found: Signals) -> Finding | None:
         severity=Severity.WARNING,
         recoverable_frac=None,
         recoverable_of="GPU real work",
-        evidence=(
-            Evidence(f"{gpu.real_work_pct:.0f} % real work", gpu.real_work_pct, "%", "gpm"),
-            Evidence(f"tensor cores at work {gpu.tensor_pct:.1f} %", gpu.tensor_pct, "%", "gpm"),
-            Evidence(f"memory traffic {gpu.dram_pct:.0f} %", gpu.dram_pct, "%", "gpm"),
-        ),
+        evidence=tuple(one for one in _evidence(gpu) if one is not None),
         confirm="a short run under TF32: if ticks/s rise, matrix products were the limit",
         fixes=_FIXES,
         no_ceiling="how much of the work is matrix products is not counted",
     )
 
 
+def _evidence(gpu: GpuSignals) -> list[Evidence | None]:
+    return [
+        number("{} % real work", gpu.real_work_pct, "%", gpu.real_work_source),
+        number("tensor cores at work {} %", gpu.tensor_pct, "%", "gpm"),
+        number("memory traffic {} %", gpu.dram_pct, "%", "gpm"),
+        share("of kernel time is plain FP32 matrix products, by their names", gpu.plain_fp32_frac, "deep"),
+    ]
+
+
 def _off(gpu: GpuSignals) -> bool:
-    if not gpu.alone or gpu.tensor_pct is None or gpu.dram_pct is None or gpu.real_work_pct is None:
+    """By the counters; where the card has none, by the names of the kernels of a deep window."""
+    if not gpu.alone or gpu.real_work_pct is None or gpu.real_work_pct < TENSOR_WORK_PCT:
         return False
-    works = gpu.real_work_pct >= TENSOR_WORK_PCT
-    return works and gpu.tensor_pct < TENSOR_OFF_PCT and gpu.dram_pct < DRAM_LOW_PCT
+    if gpu.tensor_pct is None or gpu.dram_pct is None:
+        return (gpu.plain_fp32_frac or 0.0) >= KERNELS_FRAC
+    return gpu.tensor_pct < TENSOR_OFF_PCT and gpu.dram_pct < DRAM_LOW_PCT
 
 
 CAUSE = Cause(CODE, NAME, find)

@@ -41,6 +41,8 @@ EDGES_MIN = 3
 STAGE_FRAC = 0.05
 LINE_PCT = 5.0
 """Of the window, for one line or one function: own, as NOTE_FRAC."""
+LINES_APART = 2
+"""Lines of a function no further apart are told as one: a loop and its body. Own, 2026-11."""
 
 # RL
 ENVS_ONE = 1.5
@@ -62,6 +64,25 @@ TENSOR_WORK_PCT = 50.0
 DRAM_LOW_PCT = 50.0
 """Tensor pipes at about nothing while half of the multiprocessors work and memory is not the limit: expected
 from how the counters are defined (DCGM's guide, 2026-11); not calibrated on a card yet."""
+
+TENSOR_RESTS_PCT = 5.0
+DRAM_BOUND_PCT = 60.0
+"""Memory traffic that leaves little to do: copies within the card read 86 % on an H200, a large bf16 matrix
+product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (read 2026-11)."""
+KERNELS_FRAC = 0.5
+POINTWISE_FRAC = 0.7
+"""Of kernel time, by the names of kernels in a deep window: plain FP32 products, and element by element
+operations. slowai 0.10.0 says memory-bound from 50 % on (read 2026-11); ours is own."""
+READS_STORM = 4.0
+"""Reads a tick from which on the launches between them are small because of the reads: own, 2026-11."""
+FREES_PER_TICK = 0.25
+RETRIES_PER_TICK = 0.01
+"""Blocks given back to the driver, and times the allocator emptied its cache to find room: none in a steady
+training (torch's caching allocator keeps what it has). Own, 2026-11."""
+LEAK_FULL_S, LEAK_SOON_S = 24 * 3600.0, 3600.0
+"""Until the card is full at this pace: a warning, and a serious one. Own, 2026-11."""
+CPU_TRAINED_FRAC = 0.001
+"""Of the trained numbers, on the CPU while others are on a GPU; less is a scalar or two. Own, 2026-11."""
 
 # Machine
 THROTTLED_FRAC = 0.2

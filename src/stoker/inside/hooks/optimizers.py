@@ -15,9 +15,11 @@ class OptimizerHook(Hook):
     def __init__(self, agent):
         super().__init__(agent)
         self.names = []
+        self.elements = []
 
     def forked(self):
         self.names = []
+        self.elements = []
 
     def install(self, module):
         optimizer = module.optim.Optimizer
@@ -35,8 +37,22 @@ class OptimizerHook(Hook):
         """Not called for a step inside a step (`super().step()`, an optimizer around another): one tick."""
         index = self.recorder.optimizer_stepped(optimizer)
         if index >= len(self.names):
+            self.elements.append(_elements(optimizer))
             self.names.append(type(optimizer).__name__)
             self.agent.note_rank()
+
+
+def _elements(optimizer):
+    """How many numbers it trains on each kind of device: a part of a model left on the CPU shows here. Once
+    for each optimizer; what cannot be told is left out."""
+    counted = {}
+    try:
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                counted[one.device.type] = counted.get(one.device.type, 0) + one.numel()
+    except Exception:
+        return None
+    return counted
 
 
 class ClipHook(Hook):

@@ -1,0 +1,51 @@
+"""SK303: rollout and update take turns: environments wait for the learner, then it for them."""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.serial_env import serial
+from stoker.diagnose.causes.signals import Signals
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK303", "rollout and update take turns"
+_FIXES = (
+    Fix(
+        "step the environments while the update runs; actions are then one step old",
+        "obs = envs.step(actions)[0]\nupdate(batch)",
+        "envs.step_async(actions)\nupdate(batch)\nobs = envs.step_wait()[0]",
+    ),
+    Fix("actors in processes of their own that fill a buffer, and a learner that reads from it"),
+    Fix("more environments in more processes, where cores are free: a shorter rollout"),
+)
+
+
+def find(found: Signals) -> Finding | None:
+    if found.env_steps_per_s is None or serial(found):
+        return None
+    waiting = found.lost("env")
+    line = found.top_line("env")
+    return finding(
+        CODE,
+        NAME,
+        "the environments run in processes of their own, and the learner does nothing until they are done",
+        min(waiting, 1 - waiting),
+        found.lost_of,
+        [
+            share(
+                "of the window the GPU idles for the environments"
+                if found.gpu
+                else "of the window is waiting for the environments",
+                waiting,
+                found.gpu.source if found.gpu else "host clock",
+            ),
+            number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
+            number("{} other processes step environments", found.env_processes or None, "processes", "looks"),
+            number("{} cores are used beside the learner", found.elsewhere_cores, "cores", "host watcher"),
+        ],
+        "time the rollout alone and the update alone: side by side, the longer of the two would be left",
+        _FIXES,
+        line.place if line else None,
+    )
+
+
+CAUSE = Cause(CODE, NAME, find)
