@@ -20,8 +20,9 @@ MAY_IMPORT = {
     "store": {"inside", "model", "errors"},
     "ingest": {"model", "errors"},
     "diagnose": {"model", "errors", "ingest", "store", "launch", "outside"},
-    "report": {"model", "errors", "diagnose"},
-    "commands": {"model", "errors", "outside", "launch", "store", "ingest", "diagnose", "report"},
+    "trials": {"model", "errors", "outside", "launch", "store", "ingest", "diagnose"},
+    "report": {"model", "errors", "diagnose", "trials"},
+    "commands": {"model", "errors", "outside", "launch", "store", "ingest", "diagnose", "trials", "report"},
 }
 
 

@@ -1,0 +1,5 @@
+"""Why a trial failed: one class from its words, its exit and what was raised inside, and the way back."""
+
+from stoker.trials.failures.classify import Failure, FailureClass, classify_failure
+
+__all__ = ["Failure", "FailureClass", "classify_failure"]
