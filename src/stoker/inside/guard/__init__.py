@@ -1,0 +1,28 @@
+"""The write guard inside a Python process. Loaded only where STOKER_GUARD is set.
+
+    STOKER_GUARD=watch       only tell Stoker when a checkpoint is loaded (the kernel guards the files)
+    STOKER_GUARD=redirect    what this process writes goes to a shadow folder, and is read back from there
+
+STOKER_SHADOW names the shadow folder; STOKER_SHADOW_HIDDEN and STOKER_SHADOW_THROUGH are lists of paths.
+"""
+
+import os
+
+
+def install():
+    if os.environ.get("STOKER_GUARD") == "redirect" and os.environ.get("STOKER_SHADOW"):
+        from . import calls, libraries
+        from .shadow import Shadow
+
+        shadow = Shadow(
+            os.environ["STOKER_SHADOW"], _paths("STOKER_SHADOW_HIDDEN"), _paths("STOKER_SHADOW_THROUGH")
+        )
+        calls.install(shadow)
+        libraries.install(shadow)
+    from . import resumed
+
+    resumed.install()
+
+
+def _paths(name):
+    return tuple(path for path in os.environ.get(name, "").split(os.pathsep) if path)
