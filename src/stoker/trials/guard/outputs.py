@@ -29,12 +29,15 @@ _OUTPUT_FLAG = re.compile(
 _INPUT_FLAG = re.compile(r"load|resume|init|pretrain|data|config|cfg|from|restore|input", re.IGNORECASE)
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".tar", ".pkl", ".bin", ".safetensors", ".npz", ".state", ".zip")
 _SAYS_EXISTS = re.compile(r"\bexists?\b|refus|overwrit|not empty", re.IGNORECASE)
-_WORD = re.compile(r"'([^']+)'|\"([^\"]+)\"|(\S+)")
+_START = re.compile(r"(?<![\w./])[\w./~]")
+_END = re.compile(r"[\s'\",;:)\]]|\.(?=\s|$)")
+_LINE_MAX = 2000
 
 
 def named_outputs(command: Sequence[str], cwd: Path) -> tuple[Path, ...]:
     """Existing paths that the command line itself calls an output."""
-    found, inputs = [], []
+    found: list[Path] = []
+    inputs: list[Path] = []
     for flag, value in _values(command):
         path = cwd / value
         if not value or not os.path.lexists(path):
@@ -62,6 +65,8 @@ def _values(command: Sequence[str]) -> list[tuple[str, str]]:
 
 def may_hide(path: Path, cwd: Path, needed: Iterable[Path] = ()) -> bool:
     path = path.parent.resolve() / path.name
+    if len(path.parts) < 4 and cwd.resolve() not in path.parents:  # "/run", "/home/me": nobody's output
+        return False
     return not any(other == path or path in other.parents for other in (cwd.resolve(), *_resolved(needed)))
 
 
@@ -107,12 +112,27 @@ def refused(text: str, cwd: Path, needed: Iterable[Path] = ()) -> tuple[Path, ..
     for line in text.splitlines():
         if not _SAYS_EXISTS.search(line):
             continue
-        for match in _WORD.finditer(line):
-            word = next(group for group in match.groups() if group).strip(".,;:()[]")
-            path = cwd / word
-            if len(word) > 1 and os.path.lexists(path) and may_hide(path, cwd, needed):
-                found[path] = None
+        for word in _existing_in(line, cwd):
+            if may_hide(cwd / word, cwd, needed):
+                found[cwd / word] = None
     return tuple(found)
+
+
+def _existing_in(line: str, cwd: Path) -> list[str]:
+    """Paths that are there, the longest at each place: a name may hold blanks and quotes."""
+    found, place = [], 0
+    for match in _START.finditer(line[:_LINE_MAX]):
+        if match.start() < place:
+            continue
+        rest = line[match.start() : _LINE_MAX]
+        ends = [end.start() for end in _END.finditer(rest)] + [len(rest)]
+        word = next(
+            (rest[:end] for end in reversed(ends) if end > 1 and os.path.lexists(cwd / rest[:end])), ""
+        )
+        if word:
+            found.append(word)
+            place = match.start() + len(word)
+    return found
 
 
 def named_inputs(command: Sequence[str], cwd: Path) -> tuple[Path, ...]:

@@ -7,6 +7,7 @@ are opened after the mount namespace is entered; descriptors of the old one cann
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 
@@ -20,7 +21,6 @@ _SOCKETS_MAX = 200
 class Overlay:
     def __init__(self, plan: GuardPlan) -> None:
         self._plan = plan
-        self._number = 0
         self._options = ""
 
     def enter(self) -> None:
@@ -46,11 +46,10 @@ class Overlay:
             os.close(descriptor)
 
     def _cover(self, folder: str, lower: int) -> None:
-        self._number += 1
-        layer = layer_folder(self._plan.shadow, self._number)
+        layer = layer_folder(self._plan.shadow, folder)
         upper, work = os.path.join(layer, "upper"), os.path.join(layer, "work")
-        os.makedirs(upper)
-        os.mkdir(work)
+        for part in (upper, work):
+            os.makedirs(part, exist_ok=True)
         with open(os.path.join(layer, "of"), "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(folder)
         self._hide(folder, upper)
@@ -82,8 +81,10 @@ def _is_open_to_us(folder: str) -> bool:
     return os.access(folder, os.R_OK | os.X_OK)
 
 
-def layer_folder(shadow: str, number: int) -> str:
-    return os.path.join(shadow, "layers", str(number))
+def layer_folder(shadow: str, folder: str) -> str:
+    """The same for a command that comes before the trial and for the trial: it sees what that wrote."""
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    return os.path.join(shadow, "layers", name)
 
 
 def _make_parents(folder: str, upper: str, relative: str) -> None:

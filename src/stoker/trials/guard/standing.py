@@ -37,6 +37,16 @@ class Standing:
     mode: GuardMode
     shadow: Path | None = None
     temporary: Path | None = None
+    plan: Path | None = None
+
+    @property
+    def folders(self) -> list[Path]:
+        """To be removed after the trial."""
+        return [path for path in (self.shadow, self.temporary) if path is not None]
+
+    def also(self, command: Sequence[str]) -> list[str]:
+        """Another command behind the same guard, before the trial's own: what it writes, that one sees."""
+        return guarded(list(command), self.plan) if self.plan else list(command)
 
     def written(self) -> tuple[str, ...]:
         return tuple(written_paths(self.shadow, self.mode)) if self.shadow else ()
@@ -74,7 +84,8 @@ def put_up(
         through.append(str(temporary))
         env |= _redirection(shadow, hidden, through, temporary, cache)
     plan = GuardPlan(mode, str(shadow), str(cwd), hidden, tuple(through))
-    return Standing(tuple(guarded(list(command), plan.write(folder))), env, mode, shadow, temporary)
+    path = plan.write(folder)
+    return Standing(tuple(guarded(list(command), path)), env, mode, shadow, temporary, path)
 
 
 def _absolute(path: Path, cwd: Path) -> Path:
