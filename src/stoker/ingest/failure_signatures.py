@@ -90,8 +90,8 @@ SIGNATURES: tuple[Signature, ...] = (
     _signature(
         FailureClass.NCCL_REMOTE,
         Role.CASCADE,
-        r"ncclRemoteError|Connection (?:closed|reset) by peer|Connection was likely closed|recvBytes|"
-        r"Broken pipe.*rank|failed to recv, got 0 bytes|Socket Timeout",
+        r"ncclRemoteError|remote process exited|Connection (?:closed|reset) by peer|Connection was likely closed|"
+        r"recvBytes|Broken pipe.*rank|failed to recv, got 0 bytes|Socket Timeout",
     ),
     _signature(
         FailureClass.NCCL_SYSTEM,
@@ -101,7 +101,7 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         FailureClass.LOADER_DIED,
-        Role.CASCADE,
+        Role.WEAK,
         r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:exited unexpectedly|is killed by signal)",
     ),
 )
@@ -110,15 +110,15 @@ _ADVICE = re.compile(
     r"\btry (?:reducing|setting|to|a )|\bif you (?:see|get|run|hit)|\bm(?:ight|ay) be|\bc(?:an|ould) be|"
     r"\bconsider\b|\b(?:hint|tip|note)\s*:|compile with `?TORCH_USE_CUDA_DSA|\bsee https?:|"
     r"\bwill (?:retry|fall back)|\bto (?:avoid|prevent)\b|\bin (?:case of|order to)\b|\bon (?:oom|failure)\b|"
-    r"\bhandles?\b|\bfallback\b",
+    r"\bfallback\b",
     re.IGNORECASE,
 )
 
 
-def is_advice(line: str) -> bool:
-    return _ADVICE.search(line) is not None
-
-
-def signature_in(text: str) -> Signature | None:
-    """The first row of the table that the text shows."""
-    return next((row for row in SIGNATURES if row.words.search(text)), None)
+def signature_in(text: str, *, said_by_exception: bool = True) -> Signature | None:
+    """The first row of the table that the text shows. In a plain line, words after advice do not count."""
+    advice = None if said_by_exception else _ADVICE.search(text)
+    end = advice.start() if advice else len(text)
+    return next(
+        (row for row in SIGNATURES if (match := row.words.search(text)) and match.start() < end), None
+    )

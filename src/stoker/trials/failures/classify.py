@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stoker.diagnose.failure import culprit
-from stoker.ingest.failure_signatures import Signature, is_advice, signature_in
+from stoker.ingest.failure_signatures import Signature, signature_in
 from stoker.model.exit import EndedBy, Exit
 from stoker.model.failure import FailureClass, Role
 from stoker.model.record import ProcessRecord
@@ -70,7 +70,7 @@ def classify_failure(
     return (
         _from_role(found, Role.ROOT)
         or _from_exception(found)
-        or _peer_gone(found)
+        or (None if _names(found, FailureClass.LOADER_DIED) else _peer_gone(found))
         or _from_kill(found, exit, oom_killed)
         or _from_role(found, Role.WEAK)
         or _from_role(found, Role.CASCADE)
@@ -94,9 +94,13 @@ def _raised(processes: Iterable[ProcessRecord]) -> Iterator[Event]:
 
 def _signs(found: list[Event]) -> Iterator[tuple[Event, Signature]]:
     for event in found:
-        row = signature_in(event.text)
-        if row is not None and (event.exception is not None or not is_advice(event.text)):
+        row = signature_in(event.text, said_by_exception=event.exception is not None)
+        if row is not None:
             yield event, row
+
+
+def _names(found: list[Event], kind: FailureClass) -> bool:
+    return any(row.kind is kind for _, row in _signs(found))
 
 
 def _from_role(found: list[Event], role: Role) -> Failure | None:

@@ -70,7 +70,7 @@ def _is_frame(text: str) -> bool:
 
 def _ended(text: str, traceback: _Open) -> Event:
     match = _EXCEPTION.match(text)
-    name = match["type"].rpartition(".")[2] if match else text.split(":")[0].split("(")[0][:60]
+    name = match["type"].rpartition(".")[2] if match else None
     return Event(text, name, True, tuple(traceback.frames))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.ingest.failure_signatures import is_advice, signature_in
+from stoker.ingest.failure_signatures import signature_in
 from stoker.model.failure import FailureClass
 from stoker.trials.failures.log_events import after_last_progress, events
 
@@ -11,7 +11,7 @@ _FATAL = (FailureClass.GPU_OOM, FailureClass.HOST_OOM, FailureClass.SHM, Failure
 
 def names_a_root(log_tail: str) -> str:
     for event in after_last_progress(events(log_tail)):
-        row = signature_in(event.text)
-        if row is not None and row.kind in _FATAL and (event.exception or not is_advice(event.text)):
+        row = signature_in(event.text, said_by_exception=event.exception is not None)
+        if row is not None and row.kind in _FATAL:
             return event.text[:120]
     return ""
