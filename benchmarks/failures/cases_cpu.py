@@ -25,7 +25,7 @@ def work(rank, port):
     dist.all_reduce(torch.ones(4))
     time.sleep(1)
 if __name__ == "__main__":
-    mp.spawn(work, args=(PORT,), nprocs=2)
+    mp.spawn(work, args=(@PORT@,), nprocs=2)
 """
 ENVS = """
 import os, signal, time, multiprocessing as mp
@@ -58,7 +58,7 @@ def loader(body: str, timeout: int = 0) -> str:
 
 
 def ranks(body: str, port: int) -> str:
-    return RANKS.replace("PORT", str(port)).replace("def work", f"def body(rank):\n    {body}\ndef work")
+    return RANKS.replace("@PORT@", str(port)).replace("def work", f"def body(rank):\n    {body}\ndef work")
 
 
 def envs(body: str) -> str:

@@ -12,13 +12,13 @@ def work(rank, port):
     BODY
     dist.all_reduce(torch.ones(4)); torch.cuda.synchronize()
 if __name__ == "__main__":
-    mp.spawn(work, args=(PORT,), nprocs=WORLD)
+    mp.spawn(work, args=(@PORT@,), nprocs=WORLD)
 """
 HEAD = "import torch\nfor i in range(5): print(f'step {i} loss {1.0 / (i + 1):.3f}', flush=True)\n"
 
 
 def two(body: str, port: int, backend: str = "gloo", world: int = 2) -> str:
-    text = TWO.replace("BODY", body).replace("PORT", str(port)).replace("BACKEND", backend)
+    text = TWO.replace("BODY", body).replace("@PORT@", str(port)).replace("BACKEND", backend)
     return text.replace("WORLD", str(world))
 
 

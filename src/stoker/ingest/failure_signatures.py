@@ -84,7 +84,7 @@ SIGNATURES: tuple[Signature, ...] = (
         Role.WEAK,
         r"Watchdog caught collective operation timeout|watchdog got stuck for \d+ seconds|NCCL.{0,20}timeout|"
         r"Timed out waiting \d+ ?ms for (?:recv|send)|Collective operation timed out|"
-        r"Rank \d+ failed to pass monitoredBarrier|monitored_?barrier.*tim|wait timeout after \d+ms|"
+        r"Ranks? [\d, ]+ failed to pass monitoredBarrier|monitored_?barrier.*tim|wait timeout after \d+ms|"
         r"timed out after \d+ seconds waiting for clients|Gloo.*timed? ?out|Heartbeat monitor timed out",
     ),
     _signature(

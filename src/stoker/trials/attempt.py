@@ -6,6 +6,7 @@ Its output goes to `output.log` in the trial's folder, not to the terminal.
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,7 +67,7 @@ class _Watching:
 
 def attempt(spec: TrialSpec, cwd: Path, lock: int) -> Attempt:
     _make_folder(spec.folder)
-    info = replace(begun(spec.folder, spec.command), cwd=str(cwd))
+    info = replace(begun(spec.folder, spec.command), id=_unique_id(spec.folder), cwd=str(cwd))
     folders.write_info(spec.folder, info)
     env = {**_SHORT_TIMEOUTS, **spec.env}
     standing = put_up(spec.guard, spec.command, env, folder=spec.folder, cwd=cwd, hide=spec.hide)
@@ -81,6 +82,11 @@ def attempt(spec: TrialSpec, cwd: Path, lock: int) -> Attempt:
     finally:
         standing.take_down()
     return _made(spec, info, seen, written)
+
+
+def _unique_id(folder: Path) -> str:
+    """Processes are told apart by it, and another ab has a `trial0`, too."""
+    return f"{folder.parent.name}-{folder.name}-{secrets.token_hex(6)}"
 
 
 def _make_folder(folder: Path) -> None:

@@ -3,9 +3,10 @@
     STOKER_GUARD=watch       only tell Stoker when a checkpoint is loaded (the kernel guards the files)
     STOKER_GUARD=redirect    what this process writes goes to a shadow folder, and is read back from there
 
-STOKER_SHADOW names the shadow folder; STOKER_SHADOW_HIDDEN and STOKER_SHADOW_THROUGH are lists of paths.
+STOKER_SHADOW names the shadow folder; STOKER_SHADOW_HIDDEN and STOKER_SHADOW_THROUGH are JSON lists of paths.
 """
 
+import json
 import os
 
 
@@ -25,4 +26,4 @@ def install():
 
 
 def _paths(name):
-    return tuple(path for path in os.environ.get(name, "").split(os.pathsep) if path)
+    return tuple(json.loads(os.environ.get(name) or "[]"))

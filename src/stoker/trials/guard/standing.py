@@ -6,6 +6,7 @@ user's `~/.cache`, `~/.nv` and `~/.triton`, and one for compiled kernels that al
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -127,8 +128,8 @@ def _redirection(
     return {
         "STOKER_GUARD": "redirect",
         "STOKER_SHADOW": str(shadow),
-        "STOKER_SHADOW_HIDDEN": os.pathsep.join(hidden),
-        "STOKER_SHADOW_THROUGH": os.pathsep.join(through),
+        "STOKER_SHADOW_HIDDEN": json.dumps(list(hidden)),
+        "STOKER_SHADOW_THROUGH": json.dumps(list(through)),
         "TMPDIR": str(temporary),
         # The import system writes compiled modules below the level that is wrapped.
         "PYTHONPYCACHEPREFIX": str(cache.resolve() / "pycache"),
