@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Failures provoked on a CPU: small scripts that fail in a known way. (class, looks like, script)."""
 
 PROGRESS = "for i in range(5): print(f'step {i} loss {1.0 / (i + 1):.3f}', flush=True)\n"

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Failures provoked on a GPU. The same form as `cases_cpu.py`."""
 
 TWO = """

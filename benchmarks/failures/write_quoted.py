@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Tails of failures that could not be provoked here, written after what the tools are known to print.
 
     python benchmarks/failures/write_quoted.py DIR
