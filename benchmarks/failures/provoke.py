@@ -2,7 +2,7 @@
 
     python benchmarks/failures/provoke.py --out DIR [--gpu] [--only NAME …]
 
-Writes DIR/<name>.log and DIR/<name>.json (class, what it looks like, origin, script family, exit). A case that
+Writes DIR/<name>.log and DIR/<name>.json (class, what it looks like, origin, script, exit). A case that
 hangs is ended after a minute, and its entry says so.
 """
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Score the classes of failures on the corpus.
 
     python benchmarks/failures/score.py [--held-out] [FOLDER]
@@ -19,13 +20,54 @@ from stoker.model.exit import EndedBy, Exit
 from stoker.trials.failures import classify_failure
 
 SEEN = frozenset(
-    (
-        "anomaly clip distribution diverge diverge_quiet fork_limit huge limit loader_exit loader_file "
-        "loader_key loader_kill loader_memory loader_segv loader_shape lock memory_error nan nan_quiet "
-        "q_cgroup q_cublas q_cuda_failure q_cudnn q_cudnn_bn q_cudnn_rank q_ecc q_invalid q_killed "
-        "q_launch q_lost q_oom q_oom_rank1 q_peer q_remote q_shm q_system q_warp q_watchdog "
-        "q_watchdog_user q_xid queue shm_bus shm_files shm_main shm_text sleep "
-    ).split()
+    [
+        "anomaly",
+        "clip",
+        "distribution",
+        "diverge",
+        "diverge_quiet",
+        "fork_limit",
+        "huge",
+        "limit",
+        "loader_exit",
+        "loader_file",
+        "loader_key",
+        "loader_kill",
+        "loader_memory",
+        "loader_segv",
+        "loader_shape",
+        "lock",
+        "memory_error",
+        "nan",
+        "nan_quiet",
+        "q_cgroup",
+        "q_cublas",
+        "q_cuda_failure",
+        "q_cudnn",
+        "q_cudnn_bn",
+        "q_cudnn_rank",
+        "q_ecc",
+        "q_invalid",
+        "q_killed",
+        "q_launch",
+        "q_lost",
+        "q_oom",
+        "q_oom_rank1",
+        "q_peer",
+        "q_remote",
+        "q_shm",
+        "q_system",
+        "q_warp",
+        "q_watchdog",
+        "q_watchdog_user",
+        "q_xid",
+        "queue",
+        "shm_bus",
+        "shm_files",
+        "shm_main",
+        "shm_text",
+        "sleep",
+    ]
 )
 """Families that were looked at while the classes were made: never held out."""
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "failures"

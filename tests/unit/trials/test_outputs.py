@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stoker.trials.guard import outputs
-from stoker.trials.guard.mounts import folders_to_cover, mounts_below, parse_mountinfo
+from stoker.trials.guard.mounts import folders_to_cover, mounts_below, parse_mountinfo, without_mounts_below
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_outputs_named_on_the_command_line(cwd: Path, words: list[str], hidden: 
 
 
 def test_a_complaint_names_what_is_to_be_hidden(cwd: Path) -> None:
-    said = f"FileExistsError: [Errno 17] File exists: '{cwd / 'runs/x'}'\nuses /run and /home, which exist\ntrain.py"
+    said = f"FileExistsError: [Errno 17] File exists: '{cwd / 'runs/x'}'\nuses /run and /home, which exist"
     assert outputs.refused(said, cwd) == (cwd / "runs/x",)
     assert outputs.refused("out already exists.", cwd) == (cwd / "out",)
     assert outputs.refused("train.py exists", cwd, [cwd / "train.py"]) == ()
@@ -60,3 +60,6 @@ def test_mounts_are_covered_beside_the_way_to_the_shadow() -> None:
     covered = folders_to_cover("/var/tmp/s", lambda folder: tree.get(folder, []), mounted, root=False)
     assert covered == ["/home", "/opt", "/var/log", "/var/tmp/x"]
     assert [mount.path for mount in mounts_below(covered, mounted)] == ["/home/me/disk two"]
+    tree |= {"/home": ["me"], "/home/me": ["disk two", "project"]}
+    apart = without_mounts_below(covered, lambda folder: tree.get(folder, []), mounted)
+    assert apart == ["/home/me/disk two", "/home/me/project", "/opt", "/var/log", "/var/tmp/x"]

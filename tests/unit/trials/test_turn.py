@@ -21,9 +21,9 @@ def gpus() -> FakeGpus:
 
 
 def test_one_stoker_per_device(tmp_path: Path) -> None:
-    with locked(UUID, tmp_path), locked(None, tmp_path):
-        with pytest.raises(DeviceInUse, match="another Stoker"), locked(UUID.upper(), tmp_path):
-            pass
+    other = pytest.raises(DeviceInUse, match="another Stoker")
+    with locked(UUID, tmp_path), locked(None, tmp_path), other, locked(UUID.upper(), tmp_path):
+        pass
     with locked(UUID, tmp_path):
         pass
 

@@ -66,6 +66,25 @@ def folders_to_cover(
     return [path for path in found if not is_below(path, left_out)]
 
 
+def without_mounts_below(
+    folders: Iterable[str], folders_in: Callable[[str], Iterable[str]], mounted: Iterable[Mounted]
+) -> list[str]:
+    """In a user namespace a folder that holds another mount cannot be a layer (EINVAL: the mounts are locked
+    together), so what lies beside that mount is covered one by one; new files directly in it are not."""
+    mounted = list(mounted)
+    special = {mount.path for mount in mounted if not mount.holds_files}
+    found: list[str] = []
+    for folder in folders:
+        if folder in special:
+            continue
+        if not mounts_below([folder], mounted):
+            found.append(folder)
+            continue
+        inner = [os.path.join(folder, name) for name in sorted(folders_in(folder))]
+        found += without_mounts_below(inner, folders_in, mounted)
+    return found
+
+
 def mounts_below(folders: Iterable[str], mounted: Iterable[Mounted]) -> list[Mounted]:
     """Hidden by an overlay over a folder above them: they have to be put back, outer ones first."""
     folders = list(folders)

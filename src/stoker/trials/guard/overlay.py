@@ -12,7 +12,13 @@ import os
 import stat
 
 from stoker.trials.guard import kernel
-from stoker.trials.guard.mounts import folders_to_cover, is_below, mounts_below, parse_mountinfo
+from stoker.trials.guard.mounts import (
+    folders_to_cover,
+    is_below,
+    mounts_below,
+    parse_mountinfo,
+    without_mounts_below,
+)
 from stoker.trials.guard.plan import GuardPlan
 
 _SOCKETS_MAX = 200
@@ -29,6 +35,8 @@ class Overlay:
         self._options = "userxattr" if in_user_namespace else "redirect_dir=on"
         mounted = parse_mountinfo(_read("/proc/self/mountinfo"))
         covered = folders_to_cover(self._plan.shadow, _folders_in, mounted, root=os.getuid() == 0)
+        if in_user_namespace:
+            covered = without_mounts_below(covered, _folders_in, mounted)
         kept = [path for path in (*self._plan.through, *_socket_folders("/tmp")) if os.path.isdir(path)]
         opened = {path: os.open(path, os.O_PATH) for path in kept}
         reachable = [mount for mount in mounts_below(covered, mounted) if os.path.exists(mount.path)]

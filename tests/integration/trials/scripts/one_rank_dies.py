@@ -11,7 +11,7 @@ def work(rank):
     os.environ["RANK"], os.environ["WORLD_SIZE"] = str(rank), "2"
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for step in range(20):
+    for _ in range(20):
         optimizer.zero_grad()
         model(torch.randn(8, 4)).square().mean().backward()
         optimizer.step()

@@ -1,4 +1,4 @@
-"""Ticks for ever; with `--save FILE` it saves now and then; with `--setsid` its work is in a session of its own."""
+"""Ticks for ever; with `--setsid` its work is in a session of its own."""
 
 import os
 import sys
