@@ -90,8 +90,8 @@ SIGNATURES: tuple[Signature, ...] = (
     _signature(
         FailureClass.NCCL_REMOTE,
         Role.CASCADE,
-        r"ncclRemoteError|remote process exited|Connection (?:closed|reset) by peer|"
-        r"Connection was likely closed|recvBytes|Broken pipe.*rank|failed to recv, got 0 bytes|Socket Timeout",
+        r"ncclRemoteError|remote process exited|Connection (?:closed|reset) by peer|recvBytes|"
+        r"Connection was likely closed|Broken pipe.*rank|failed to recv, got 0 bytes|Socket Timeout",
     ),
     _signature(
         FailureClass.NCCL_SYSTEM,

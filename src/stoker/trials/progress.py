@@ -6,15 +6,12 @@ while nothing moves; no tick at all for a long time. A process that ticks on is 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from stoker.inside import wire
 from stoker.launch import procfs
+from stoker.store.following import Followed
 from stoker.trials.failures.signatures import names_a_root
 
 AFTER_A_DEATH_S = 15.0
@@ -24,58 +21,9 @@ HANG_FACTOR = 10.0
 _LOG_TAIL_BYTES = 20_000
 
 
-@dataclass
-class Followed:
-    """One process's file, read on from where the last look ended."""
-
-    path: Path
-    pid: int
-    offset: int = 0
-    steps: int = 0
-    """Ticks and steps of environments."""
-    ranked: bool = False
-    failed: bool = False
-    ended: bool = False
-    slowest_s: list[float] = field(default_factory=list)
-
-    def read_on(self) -> None:
-        try:
-            with self.path.open("rb") as stream:
-                stream.seek(self.offset)
-                data = stream.read()
-        except OSError:
-            return
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        for line in whole.splitlines():
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                self._take(row)
-
-    def _take(self, row: dict[str, Any]) -> None:
-        match row.get("k"):
-            case wire.SECOND:
-                self.steps = int(row.get("ticks") or 0) + int(row.get("env_calls") or 0)
-                if row.get("tick_max_s"):
-                    self.slowest_s.append(float(row["tick_max_s"]))
-            case wire.RANK:
-                self.ranked = self.ranked or (row.get("rank") is not None and (row.get("world") or 1) > 1)
-            case wire.FAILURE:
-                self.failed = True
-            case wire.END:
-                self.ended = True
-
-    @property
-    def trains(self) -> bool:
-        return self.ranked or self.steps > 0
-
-    @property
-    def dead(self) -> bool:
-        """It failed, or is gone without a last word."""
-        return self.failed or (not self.ended and procfs.identify(self.pid) is None)
+def is_dead(process: Followed) -> bool:
+    """It failed, or is gone without a last word."""
+    return process.failed or (not process.ended and procfs.identify(process.pid) is None)
 
 
 class Progress:
@@ -105,7 +53,7 @@ class Progress:
 
     def _lost(self, files: list[Followed], still_s: float) -> str:
         if still_s >= AFTER_A_DEATH_S:
-            dead = [one.pid for one in files if one.trains and one.dead]
+            dead = [one.pid for one in files if one.trains and is_dead(one)]
             if dead and len(files) > 1:
                 return f"process {dead[0]} is dead and the others wait for it"
             if root := self._root_in_log():
