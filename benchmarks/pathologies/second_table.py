@@ -40,8 +40,8 @@ EXPECTED: dict[str, str] = {
 }
 ON_GPU_ONLY = frozenset(
     {
-        "pageable_copy", "item_sync", "tiny_kernels", "small_batch", "fp32_math", "elementwise", "empty_cache",
-        "embedding_on_cpu",
+        "pageable_copy", "item_sync", "tiny_kernels", "small_batch", "fp32_math", "elementwise",
+        "empty_cache", "embedding_on_cpu",
     }
 )  # fmt: skip
 ON_CPU_ONLY: frozenset[str] = frozenset()

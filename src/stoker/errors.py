@@ -6,7 +6,9 @@
     ├── CommandNotRunnable      it exists and cannot be executed         exit 126
     ├── RunNotFound             no such run folder
     ├── FolderError             a folder cannot be written or read
-    └── NothingReadable         none of the given files is of a known kind
+    ├── NothingReadable         none of the given files is of a known kind
+    ├── DeviceInUse             a trial would not have its GPU for itself
+    └── GuardFailed             a trial could write to the user's files, and nobody agreed to that
 
 An error has three parts: what failed, what was seen, what to do.
 """
@@ -51,4 +53,12 @@ class FolderError(StokerError):
 
 
 class NothingReadable(StokerError):
+    pass
+
+
+class DeviceInUse(StokerError):
+    pass
+
+
+class GuardFailed(StokerError):
     pass

@@ -9,10 +9,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.commands.beginning import begun
 from stoker.commands.output import show_after
 from stoker.errors import FolderError, StokerError, UsageError
 from stoker.launch import procfs
+from stoker.launch.beginning import begun
 from stoker.launch.watcher import Watcher, start_watcher
 from stoker.model.run import Run, RunInfo
 from stoker.outside import attach as job

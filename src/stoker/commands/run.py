@@ -15,14 +15,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from stoker.commands.attach import attach
-from stoker.commands.beginning import begun
 from stoker.commands.output import declare_formats, show_after
 from stoker.diagnose.failure import combine
 from stoker.diagnose.summary import parse_total
 from stoker.errors import StokerError, UsageError
 from stoker.launch import failure, injection
-from stoker.launch.child import Child, Exit, become_subreaper, start
-from stoker.launch.watcher import Watcher, start_watcher
+from stoker.launch.beginning import begun, ended
+from stoker.launch.child import Child
+from stoker.launch.watched import start_watched
 from stoker.model.run import Run, RunInfo
 from stoker.outside.capabilities import gpu_capabilities, lacks_gpm
 from stoker.report import live
@@ -110,25 +110,23 @@ def run(args: argparse.Namespace) -> int:
 
 def _watched(args: argparse.Namespace, command: list[str], settings: tuple[Setting, ...]) -> int:
     folder = folders.create(command)
-    oom_before = failure.oom_kills()
     try:
         command, base = _set(settings, command, folder)
         texts = tuple(setting.text for setting in settings)
         info = replace(begun(folder, command, total=args.total), settings=texts)
         folders.write_info(folder, info)
-        become_subreaper()
         names, deep = _names(args, command), _deep(args.deep)
-        child = start(command, injection.environment(base, folder, info.id, names, deep))
+        env = injection.environment(base, folder, info.id, names, deep)
+        watched = start_watched(command, env, folder, info.id)
     except StokerError:
         shutil.rmtree(folder, ignore_errors=True)  # nothing ran: there is nothing to keep
         raise
-    watcher, problems = _watcher(folder, info.id, child)
+    child = watched.child
     exit = child.wait(limit_s=args.limit_s, grace_s=args.grace, on_beat=_beat(args, folder, child))
-    verdict = failure.classify(exit, oom_before=oom_before, oom_after=failure.oom_kills())
-    problems += _stopped(watcher) + _left_over(child)
+    verdict, problems = watched.finish(exit)
     if args.live and sys.stderr.isatty():
         sys.stderr.write("\r\x1b[2K")
-    show_after(lambda: _recorded(folder, _ended(info, exit, problems), verdict), args)
+    show_after(lambda: _recorded(folder, ended(info, exit, problems), verdict), args)
     return exit.shell_code
 
 
@@ -173,21 +171,6 @@ def _scripts(command: list[str]) -> set[str]:
     return names | {Path(word).stem for word in command if word.endswith(".py")}
 
 
-def _watcher(folder: Path, run_id: str, child: Child) -> tuple[Watcher | None, list[str]]:
-    """The training goes on without it."""
-    try:
-        return start_watcher(folder, run_id, child.identity), []
-    except OSError as error:
-        return None, [f"the host watcher could not be started: {error}"]
-
-
-def _stopped(watcher: Watcher | None) -> list[str]:
-    if watcher is None:
-        return []
-    watcher.stop()
-    return [watcher.failure] if watcher.failure else []
-
-
 def _beat(args: argparse.Namespace, folder: Path, child: Child) -> Callable[[], None] | None:
     if not args.live or not sys.stderr.isatty():
         return None
@@ -199,21 +182,6 @@ def _beat(args: argparse.Namespace, folder: Path, child: Child) -> Callable[[], 
         sys.stderr.flush()
 
     return beat
-
-
-def _left_over(child: Child) -> list[str]:
-    return [f"pid {member.identity.pid} could not be ended" for member in child.not_ended]
-
-
-def _ended(info: RunInfo, exit: Exit, notes: list[str]) -> RunInfo:
-    return replace(
-        info,
-        ended_s=time.perf_counter(),
-        exit_code=exit.code,
-        exit_signal=exit.signal,
-        ended_by=exit.ended_by.value,
-        notes=tuple(notes),
-    )
 
 
 def _crowded() -> list[str]:

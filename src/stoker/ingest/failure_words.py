@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from stoker.ingest.failure_signatures import SIGNATURES
+from stoker.model.failure import FailureClass
+
 
 class Failure(StrEnum):
     OOM = "out of memory"
@@ -24,16 +27,31 @@ class Failure(StrEnum):
     NOT_RUN = "not run"
 
 
+_OF_CLASS = {
+    FailureClass.GPU_OOM: Failure.OOM,
+    FailureClass.HOST_OOM: Failure.OOM,
+    FailureClass.OVERFLOW: Failure.OVERFLOW,
+    FailureClass.PORT: Failure.PORT,
+    FailureClass.NCCL_TIMEOUT: Failure.NCCL,
+    FailureClass.NCCL_REMOTE: Failure.NCCL,
+    FailureClass.NCCL_SYSTEM: Failure.NCCL,
+}
+"""What a bench's console is judged by, of the one table in `failure_signatures.py`."""
+
+_ORDER = (Failure.OOM, Failure.OVERFLOW, Failure.PORT, Failure.RENDER, Failure.NCCL)
+
+
+def _words(failure: Failure) -> re.Pattern[str]:
+    rows = [row.words.pattern for row in SIGNATURES if _OF_CLASS.get(row.kind) is failure]
+    own = {Failure.OOM: r"out of memory|failed to allocate", Failure.RENDER: r"GLSL [\d.]+ is not supported"}
+    return re.compile("|".join([*rows, *([own[failure]] if failure in own else [])]), re.IGNORECASE)
+
+
 _PATTERNS: tuple[tuple[Failure, re.Pattern[str]], ...] = (
-    (Failure.OOM, re.compile(r"out of memory|failed to allocate|OutOfMemoryError", re.I)),
-    (Failure.OVERFLOW, re.compile(r"array shapes must be non-negative", re.I)),
-    (Failure.PORT, re.compile(r"EADDRINUSE|address already in use", re.I)),
-    (Failure.RENDER, re.compile(r"GLSL [\d.]+ is not supported", re.I)),
-    (Failure.NCCL, re.compile(r"DistBackendError|NCCL (?:error|failure|timeout)|ncclSystemError"
-                              r"|ncclInternalError|ncclUnhandledCudaError|Watchdog caught collective", re.I)),
+    *((failure, _words(failure)) for failure in _ORDER),
     (Failure.INTERRUPTED, re.compile(r"^KeyboardInterrupt\b")),
     (Failure.ERROR, re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): ")),
-)  # fmt: skip
+)
 _RANK = {kind: rank for rank, (kind, _) in enumerate(_PATTERNS)}
 _QUICK = re.compile(
     r"memory|allocate|non-negative|EADDR|already in use|GLSL|DistBackend|NCCL|nccl|Interrupt|Error|Exception"

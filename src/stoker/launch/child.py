@@ -30,7 +30,10 @@ _CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores these from its start; what it found before cannot be known, the default is the usual."""
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: Path | None = None) -> Child:
+def start(
+    argv: Sequence[str], env: Mapping[str, str], *, cwd: Path | None = None, output: int | None = None
+) -> Child:
+    """With `output`, a descriptor, its two outputs go there and it has nothing to read."""
     if not argv:
         raise UsageError("there is no command to run", hint="stoker run -- python train.py")
     path = locate(argv[0], env, cwd)
@@ -39,7 +42,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: Path | None = Non
     gate.close()
     try:
         with _in_folder(cwd):
-            pid = _spawn(path, argv, env, gate, shares_group)
+            pid = _spawn(path, argv, env, gate, shares_group, output)
     except OSError as error:
         gate.open()
         raise not_runnable(path, error, Path(cwd or ".")) from None
@@ -49,8 +52,21 @@ def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: Path | None = Non
     return Child(pid, env.get(RUN_MARKER, ""), gate, shares_group)
 
 
-def _spawn(path: str, argv: Sequence[str], env: Mapping[str, str], gate: Gate, shares_group: bool) -> int:
+def _spawn(
+    path: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    gate: Gate,
+    shares_group: bool,
+    output: int | None,
+) -> int:
     as_started = {"setsigmask": gate.first_mask, "setsigdef": _CHANGED_BY_PYTHON}
+    if output is not None:
+        as_started["file_actions"] = (  # type: ignore[assignment]
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, output, 1),
+            (os.POSIX_SPAWN_DUP2, output, 2),
+        )
     if shares_group:
         return os.posix_spawn(path, argv, env, **as_started)  # type: ignore[arg-type]
     return os.posix_spawn(path, argv, env, setpgroup=0, **as_started)  # type: ignore[arg-type]
@@ -95,6 +111,7 @@ class Child:
         self._status: reaper.Status | None = None
         self._asked_to_end = False
         self._timed_out = False
+        self._ended_early = False
         self._insistence = Insistence()
         self._repeats = Repeats()
 
@@ -102,6 +119,10 @@ class Child:
     def cpu_s(self) -> float | None:
         """After its end: what it used, exactly, with all below it that was waited for."""
         return self._status.cpu_s if self._status else None
+
+    def end_early(self) -> None:
+        """From `on_beat`: the tree is ended at once, TERM first."""
+        self._ended_early = True
 
     def members(self) -> list[Member]:
         """All live processes of the run."""
@@ -139,6 +160,8 @@ class Child:
             if now >= beat_at:
                 beat_at = now + beat_s
                 self._beat(on_beat)
+                if self._ended_early and ladder is None:
+                    continue
             wake_at = min(beat_at, end_at, self._insistence.end_at) if ladder is None else now + _LOOK_S
             event = self._gate.next(wake_at - time.monotonic())
             if event is not None:
@@ -148,7 +171,7 @@ class Child:
         if now >= end_at:
             self._timed_out = True
             return Ladder(self.members, tree.ALL_STEPS, grace_s, now)
-        if now >= self._insistence.end_at or self._insistence.at_once:
+        if self._ended_early or now >= self._insistence.end_at or self._insistence.at_once:
             return Ladder(self.members, tree.ALL_STEPS[1:], grace_s, now)
         return None
 
@@ -173,7 +196,8 @@ class Child:
         assert self._status is not None
         code = os.waitstatus_to_exitcode(self._status.wait_status)
         by_user = EndedBy.USER if self._asked_to_end else EndedBy.ITSELF
-        ended_by = EndedBy.TIME_LIMIT if self._timed_out else by_user
+        by_stoker = EndedBy.STOKER if self._ended_early else by_user
+        ended_by = EndedBy.TIME_LIMIT if self._timed_out else by_stoker
         return Exit(None, -code, ended_by) if code < 0 else Exit(code, None, ended_by)
 
     def _hear(self, event: signal.struct_siginfo) -> None:

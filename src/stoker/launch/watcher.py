@@ -92,13 +92,13 @@ def _start(argv: list[str]) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd="/",
-        env=_environment(),
+        env=helper_environment(),
         start_new_session=True,
         close_fds=True,
     )
 
 
-def _environment() -> dict[str, str]:
+def helper_environment() -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name != RUN_MARKER}
     env["PYTHONPATH"] = str(_PACKAGE_PARENT)
     return env

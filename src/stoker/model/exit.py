@@ -11,6 +11,8 @@ class EndedBy(StrEnum):
     USER = "signal-from-user"
     """A signal that asks for an end (Ctrl-C, kill) was passed on before the command ended."""
     TIME_LIMIT = "time-limit"
+    STOKER = "stoker"
+    """Before its time: it hung, or one of its ranks was dead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,19 +27,25 @@ class _Doorbell(object):
         return None
 
 
-def _agent():
-    """Load the package beside this folder under a private name and start it."""
-    try:
-        if "_stoker_inside" not in sys.modules:
-            from importlib.util import module_from_spec, spec_from_file_location
+def _load_package():
+    """The package beside this folder, under a private name."""
+    if "_stoker_inside" in sys.modules:
+        return
+    from importlib.util import module_from_spec, spec_from_file_location
 
-            folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-            spec = spec_from_file_location(
-                "_stoker_inside", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-            )
-            module = module_from_spec(spec)
-            sys.modules["_stoker_inside"] = module
-            spec.loader.exec_module(module)
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    spec = spec_from_file_location(
+        "_stoker_inside", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    module = module_from_spec(spec)
+    sys.modules["_stoker_inside"] = module
+    spec.loader.exec_module(module)
+
+
+def _agent():
+    """Load the package and start its agent."""
+    try:
+        _load_package()
         from _stoker_inside import agent
 
         agent.start()
@@ -68,11 +74,26 @@ def _stay_interrupted():
         return
 
 
+def _put_up_guard():
+    """A trial's: without it the user's files would be written to, so the process does not go on."""
+    try:
+        _load_package()
+        from _stoker_inside import guard
+
+        guard.install()
+    except Exception as error:
+        if os.environ["STOKER_GUARD"] != "watch":
+            sys.stderr.write("stoker: the write guard failed: %r\n" % (error,))
+            os._exit(97)
+
+
 def _arm():
     if not os.environ.get("STOKER_FOLDER") or sys.version_info < (3, 9):
         return
     import atexit
 
+    if os.environ.get("STOKER_GUARD"):
+        _put_up_guard()
     named = os.environ.get("STOKER_NAMED", "")
     names = set(_WATCHED)
     names.update(entry.split("=", 1)[-1].split(":", 1)[0] for entry in named.split(";") if entry)

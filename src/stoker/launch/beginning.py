@@ -1,4 +1,4 @@
-"""What is known of a run at its start, whether Stoker launches the job or finds it running."""
+"""What is known of a run at its start, launched by Stoker or found running, and at its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import platform
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stoker import __version__
 from stoker.launch import procfs
+from stoker.model.exit import Exit
 from stoker.model.run import RunInfo
 
 
@@ -29,4 +31,15 @@ def begun(
         host=platform.node(),
         stoker_pid=os.getpid(),
         stoker_start_s=own.create_time if own else None,
+    )
+
+
+def ended(info: RunInfo, exit: Exit, notes: Sequence[str]) -> RunInfo:
+    return replace(
+        info,
+        ended_s=time.perf_counter(),
+        exit_code=exit.code,
+        exit_signal=exit.signal,
+        ended_by=exit.ended_by.value,
+        notes=tuple(notes),
     )

@@ -1,0 +1,40 @@
+"""Whether a trial had its GPU for itself and at its usual clock, from what the watcher recorded meanwhile."""
+
+from __future__ import annotations
+
+from stoker.model.gpu import GpuReading
+from stoker.model.run import Run
+
+SLOW_CLOCK_FRAC = 0.75
+BUSY_PCT = 50.0
+_HARMLESS = ("application clocks setting", "sync boost", "display clocks setting")
+
+
+def notes_on_conditions(run: Run) -> tuple[str, ...]:
+    readings = run.gpu.readings
+    return (*_foreign(readings), *_slowed(readings), *_low_clock(run))
+
+
+def _foreign(readings: tuple[GpuReading, ...]) -> list[str]:
+    pids = sorted({pid for reading in readings for pid in reading.foreign_pids or ()})
+    return [f"others used the GPU during the trial: process {', '.join(map(str, pids))}"] if pids else []
+
+
+def _slowed(readings: tuple[GpuReading, ...]) -> list[str]:
+    reasons = {reason for reading in readings for reason in reading.throttled_by or ()} - set(_HARMLESS)
+    return [f"the GPU's clock was held down: {', '.join(sorted(reasons))}"] if reasons else []
+
+
+def _low_clock(run: Run) -> list[str]:
+    """While it was busy; an idle card sleeps at a low clock."""
+    highest = {device.gpu: device.sm_clock_max_mhz for device in run.gpu.devices}
+    notes = []
+    for gpu, limit in highest.items():
+        clocks = sorted(
+            reading.sm_clock_mhz
+            for reading in run.gpu.readings
+            if reading.gpu == gpu and reading.sm_clock_mhz and (reading.busy_pct or 0) >= BUSY_PCT
+        )
+        if limit and clocks and clocks[len(clocks) // 2] < SLOW_CLOCK_FRAC * limit:
+            notes.append(f"GPU {gpu} ran at {clocks[len(clocks) // 2]} MHz of {limit} while busy")
+    return notes

@@ -1,0 +1,84 @@
+"""Run one trial: with its device for itself, behind a guard that works here, from step 0.
+
+Where the trial took up an earlier training, or refused to start because of what one left, it is made again
+with those files hidden, once or twice (`guard/outputs.py` has the rule).
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from stoker.errors import GuardFailed, UsageError
+from stoker.model.exit import EndedBy
+from stoker.outside.gpu.nvml import find_gpus
+from stoker.outside.gpu.seam import Gpus
+from stoker.trials.attempt import Attempt, attempt
+from stoker.trials.guard import outputs
+from stoker.trials.guard.coverage import find_coverage
+from stoker.trials.guard.mode import GuardMode
+from stoker.trials.spec import TrialResult, TrialSpec
+from stoker.trials.turn import check_free, locked, look, wait_until_as_before
+
+__all__ = ["TrialResult", "TrialSpec", "run_trial"]
+
+ATTEMPTS = 3
+"""The first, and two more for a script that sees what an earlier run left."""
+
+
+def run_trial(spec: TrialSpec, *, gpus: Gpus | None = None) -> TrialResult:
+    """Blocks until it has ended and the device is free again. `gpus` is for tests."""
+    if not spec.command:
+        raise UsageError("there is no command to try")
+    cwd = (spec.cwd or Path.cwd()).resolve()
+    spec = replace(spec, cwd=cwd, folder=spec.folder.absolute())
+    if spec.guard is GuardMode.AUTO:
+        spec = replace(spec, guard=_safe_mode(spec, cwd))
+    spec.folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(spec.device) as lock:
+        if spec.device is None:
+            return _from_step_0(spec, cwd, lock)
+        return _on_gpu(spec, cwd, spec.device, gpus or find_gpus(), lock)
+
+
+def _safe_mode(spec: TrialSpec, cwd: Path) -> GuardMode:
+    found = find_coverage(cwd=cwd, environ=spec.env)
+    if found.needs_consent:
+        raise GuardFailed(
+            "a trial could change what is yours", seen="; ".join(found.uncaught), hint="agree with --yes"
+        )
+    return found.mode
+
+
+def _on_gpu(spec: TrialSpec, cwd: Path, device: str, gpus: Gpus, lock: int) -> TrialResult:
+    before = look(gpus, device)
+    notes = check_free(before, device, share=spec.share)
+    result = _from_step_0(spec, cwd, lock)
+    notes += wait_until_as_before(gpus, device, before)
+    return replace(result, notes=(*notes, *result.notes))
+
+
+def _from_step_0(spec: TrialSpec, cwd: Path, lock: int) -> TrialResult:
+    """Again with more hidden, while the script sees what an earlier run left."""
+    home = spec.folder.parent
+    hidden = {*spec.hide, *outputs.read_hidden(home), *outputs.named_outputs(spec.command, cwd)}
+    for number in range(ATTEMPTS):
+        if number:
+            shutil.rmtree(spec.folder)
+        made = attempt(replace(spec, hide=tuple(sorted(hidden))), cwd, lock)
+        new = set(_to_hide(made, spec, cwd)) - hidden if spec.guard is not GuardMode.OFF else set()
+        hidden |= new
+        if new:
+            outputs.write_hidden(home, hidden)
+        if not new or not made.saw_an_earlier_run or made.result.exit.ended_by is EndedBy.USER:
+            break
+    return made.result
+
+
+def _to_hide(made: Attempt, spec: TrialSpec, cwd: Path) -> tuple[Path, ...]:
+    needed = outputs.named_inputs(spec.command, cwd)
+    learned = [*outputs.overwritten(made.written), *outputs.with_siblings(made.resumed_from)]
+    if made.result.failure is not None and not made.ticked:
+        learned += outputs.refused(made.last_words, cwd, needed)
+    return tuple(path for path in learned if outputs.may_hide(path, cwd, needed))

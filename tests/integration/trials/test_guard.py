@@ -1,0 +1,79 @@
+"""The write guard with a script that writes in every way it can: the user's folder stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from stoker.trials.guard.mode import GuardMode
+from stoker.trials.trial import TrialResult
+
+from .conftest import tree_hash
+
+GUARDS = [GuardMode.OVERLAY, GuardMode.FENCE, GuardMode.REDIRECT]
+Trial = Callable[..., TrialResult]
+
+
+def log(result: TrialResult) -> str:
+    return result.log.read_text(encoding="utf-8", errors="replace")
+
+
+@pytest.mark.parametrize("mode", GUARDS)
+def test_a_clean_folder_stays_clean_and_each_trial_begins_anew(
+    mode: GuardMode, project: Path, trial: Trial
+) -> None:
+    before = tree_hash(project)
+    for _ in range(2):
+        result = trial(mode, "hostile.py", str(project))
+        assert result.failure is None, log(result)
+        assert "data 1 2 3" in log(result)
+        assert "first step 0" in log(result)
+        assert "rows 1" in log(result)
+        assert log(result).endswith("done\n")
+    assert tree_hash(project) == before
+    assert not list(Path("/var/tmp").glob("stoker-shadow-*")), "a shadow was left"
+
+
+@pytest.mark.parametrize("mode", GUARDS)
+def test_what_an_earlier_run_left_is_hidden(mode: GuardMode, project: Path, trial: Trial) -> None:
+    """A checkpoint to resume from, and a folder the script refuses to write to."""
+    (project / "ckpt").mkdir()
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    torch.save({"optimizer": optimizer.state_dict(), "step": 777}, project / "ckpt" / "last.pt")
+    (project / "run").mkdir()
+    (project / "run" / "kept").write_text("x", encoding="utf-8")
+    before = tree_hash(project)
+    result = trial(mode, "hostile.py", str(project))
+    assert result.failure is None, log(result)
+    assert not result.resumed
+    assert "first step 0" in log(result)
+    assert {path.name for path in result.hidden} == {"last.pt", "run"}
+    again = trial(mode, "hostile.py", str(project))
+    assert "first step 0" in log(again)
+    assert tree_hash(project) == before
+
+
+def test_an_overlay_catches_a_shell(project: Path, trial: Trial) -> None:
+    before = tree_hash(project)
+    result = trial(GuardMode.OVERLAY, "hostile.py", str(project), "--sh")
+    assert "shell\ndone" in log(result)
+    assert tree_hash(project) == before
+
+
+def test_the_fence_refuses_a_shell(project: Path, trial: Trial) -> None:
+    before = tree_hash(project)
+    result = trial(GuardMode.FENCE, "hostile.py", str(project), "--sh")
+    assert "Permission denied" in log(result) or "cannot create" in log(result)
+    assert result.exit.code == 1
+    assert tree_hash(project) == before
+
+
+def test_without_a_guard_the_folder_is_changed(project: Path, trial: Trial) -> None:
+    """So the tests above can fail."""
+    before = tree_hash(project)
+    assert trial(GuardMode.OFF, "hostile.py", str(project)).failure is None
+    assert tree_hash(project) != before

@@ -1,0 +1,65 @@
+"""Which files of earlier runs are hidden from a trial, and which never."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stoker.trials.guard import outputs
+from stoker.trials.guard.mounts import folders_to_cover, mounts_below, parse_mountinfo, without_mounts_below
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    folder = tmp_path / "a" / "project"
+    for name in ("runs/x", "data", "out"):
+        (folder / name).mkdir(parents=True)
+    for name in ("train.py", "data/index.pt", "runs/x/best.pt", "pretrained.pt"):
+        (folder / name).write_text("", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "hidden"),
+    [
+        (["--out", "runs/x"], ["runs/x"]),
+        (["--log-dir=runs/x", "output_dir=out"], ["runs/x", "out"]),
+        (["--data", "data", "--load_checkpoint", "runs/x/best.pt"], []),
+        (["--out_dir", "."], []),
+        (["--save_dir", "runs", "--init", "runs/x/best.pt"], []),
+        (["--out", "new"], []),
+    ],
+)
+def test_outputs_named_on_the_command_line(cwd: Path, words: list[str], hidden: list[str]) -> None:
+    found = outputs.named_outputs(["python", "train.py", *words], cwd)
+    assert found == tuple(cwd / name for name in hidden)
+
+
+def test_a_complaint_names_what_is_to_be_hidden(cwd: Path) -> None:
+    said = f"FileExistsError: [Errno 17] File exists: '{cwd / 'runs/x'}'\nuses /run and /home, which exist"
+    assert outputs.refused(said, cwd) == (cwd / "runs/x",)
+    assert outputs.refused("out already exists.", cwd) == (cwd / "out",)
+    assert outputs.refused("train.py exists", cwd, [cwd / "train.py"]) == ()
+    assert outputs.refused(f"reading {cwd / 'data'}", cwd) == ()
+
+
+def test_only_checkpoints_written_over_are_hidden(cwd: Path) -> None:
+    written = [str(cwd / "runs/x/best.pt"), str(cwd / "runs/x/new.pt"), str(cwd / "train.py")]
+    assert outputs.overwritten(written) == (cwd / "runs/x/best.pt",)
+
+
+def test_mounts_are_covered_beside_the_way_to_the_shadow() -> None:
+    text = (
+        "1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / /proc rw - proc proc rw\n"
+        "3 1 8:2 / /home rw - ext4 /dev/sdb rw\n4 3 0:9 / /home/me/disk\\040two rw - nfs srv rw\n"
+        "5 1 8:3 / /ro ro - ext4 /dev/sdc ro\n"
+    )
+    mounted = parse_mountinfo(text)
+    tree = {"/": ["home", "proc", "var", "ro", "usr", "opt"], "/var": ["log", "tmp"], "/var/tmp": ["s", "x"]}
+    covered = folders_to_cover("/var/tmp/s", lambda folder: tree.get(folder, []), mounted, root=False)
+    assert covered == ["/home", "/opt", "/var/log", "/var/tmp/x"]
+    assert [mount.path for mount in mounts_below(covered, mounted)] == ["/home/me/disk two"]
+    tree |= {"/home": ["me"], "/home/me": ["disk two", "project"]}
+    apart = without_mounts_below(covered, lambda folder: tree.get(folder, []), mounted)
+    assert apart == ["/home/me/disk two", "/home/me/project", "/opt", "/var/log", "/var/tmp/x"]
