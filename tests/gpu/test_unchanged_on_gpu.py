@@ -66,8 +66,8 @@ def test_waits_and_copies_are_found_with_their_line(tmp_path: Path) -> None:
 
 
 def test_fork_after_cuda(tmp_path: Path) -> None:
-    expected = plain(SCRIPTS / "forks.py", "40")
-    result, page = watched(tmp_path, SCRIPTS / "forks.py", "40")
+    expected = plain(SCRIPTS / "forks.py", "80")
+    result, page = watched(tmp_path, SCRIPTS / "forks.py", "80")
     assert result == expected
     assert {worker["number"] for worker in page["trainers"][0]["workers"]} == {0, 1}
 

@@ -158,6 +158,17 @@ class LeadClock:
             tape.stop()
             self.recorder.thinning.hold(False)
 
+    def leave_behind(self):
+        """In the child of a fork no event may be freed, not even at its end: that asks CUDA, which cannot be
+        used there, and torch ends the process (seen: the workers of a DataLoader aborted)."""
+        import ctypes  # torch has imported it long before
+
+        events = [*self.pool]
+        for tape in (self.tape, self.waiting):
+            events += getattr(tape, "events", ())
+        for event in events:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(event))
+
     # -- the pulse -------------------------------------------------------------------------------------
 
     def row(self):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from stoker.inside import lead, tape, wire
@@ -292,6 +295,21 @@ def test_a_child_of_a_fork_begins_anew(trained: Trained) -> None:
     assert trained.cuda.recorded == recorded
     assert trained.hook.row() is None
     assert recorder.at_lead is not None
+
+
+def test_no_event_is_freed_in_a_child(trained: Trained) -> None:
+    """To free one asks CUDA, which a child of a fork cannot use: torch would end it."""
+    trained.run(trained.update)
+    clock = trained.hook.clock
+    while not (clock.pool and getattr(clock.tape, "events", None)):
+        trained.update()
+    events = [weakref.ref(event) for event in [*clock.pool, *clock.tape.events]]
+    trained.driven.agent.hooks = [trained.hook]
+    trained.driven.agent.forked()
+    del clock
+    gc.collect()
+    assert events
+    assert all(event() is not None for event in events)
 
 
 def test_phases_are_the_same_with_samples_and_without(trained: Trained) -> None:

@@ -61,6 +61,8 @@ class LeadHook(Hook):
 
     def forked(self):
         self.capturing = 0
+        if self.clock is not None:
+            self.clock.leave_behind()
         if self.cuda is not None and self.error is None:
             self._arm()
 
