@@ -1,5 +1,5 @@
-"""DataLoader workers forked after CUDA is in use, anew in each epoch, in a loop that never waits for the GPU (so
-Stoker records events in it); and children made with os.fork, one of which ends as any Python does. STEPS."""
+"""DataLoader workers forked after CUDA is in use, anew in each epoch, in a loop that never waits for the GPU:
+Stoker records events there. And children made with os.fork, one of which ends as any Python does. STEPS."""
 
 import os
 import sys
