@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes import CAUSES
+from stoker.diagnose.causes import CAUSES, evaluation_stall
 from stoker.diagnose.causes.signals import GpuSignals, Signals, signals, waits
 from stoker.diagnose.causes.thresholds import (
     BUSY_FOR_BATCH_PCT,
@@ -26,6 +26,9 @@ def verdict_on(found: Signals | None) -> Verdict:
     if found is None or not found.ticks:
         return _cannot("no training step was seen", "a command that trains: stoker run -- python train.py")
     if found.ticks < MIN_TICKS or found.window_s < MIN_WINDOW_S:
+        outside = _outside_the_window(found)
+        if outside is not None:
+            return Verdict(Outcome.CAUSES, outside.says, (outside,))
         seen = f"{found.ticks} ticks in {found.window_s:.1f} s are too few for a cause"
         return _cannot(seen, "a longer run: stoker run --for 60s -- …")
     return judge(found)
@@ -45,6 +48,14 @@ def judge(found: Signals) -> Verdict:
     if work_pct is not None and work_pct >= HEALTHY_WORK_PCT:
         return Verdict(Outcome.HEALTHY, f"{work_pct:.0f} % of the window is {_work(found)}", findings)
     return _without_causes(found, findings)
+
+
+def _outside_the_window(found: Signals) -> Finding | None:
+    """Evaluation may be the very reason why the window is so short; its own time is long enough to tell."""
+    if found.ticks < MIN_TICKS or found.stages_s.get("eval", 0.0) < MIN_WINDOW_S:
+        return None
+    evaluation = evaluation_stall.CAUSE.find(found)
+    return evaluation if evaluation is not None and _worth(evaluation) else None
 
 
 def _findings(found: Signals) -> list[Finding]:

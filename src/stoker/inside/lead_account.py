@@ -10,7 +10,7 @@ while the GPU waits for each piece (its lead is next to nothing) some of that ti
 counters tell: `near_s`.
 """
 
-from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, SYNC
+from .wire import BACKWARD, COMPILE, DATA, FORWARD, GC, H2D, INFER, LOSS, OPTIM, OTHER, SAVE, SYNC
 
 DRAINED, PENDING = "drained", "pending"
 
@@ -22,7 +22,12 @@ BLOCKED_S = 0.00006
 """Reading a number from a GPU that has nothing to do takes 15 to 40 microseconds; longer was waiting."""
 SEEN_MIN = 3
 ENOUGH = 20
+SLOW_S = 0.0003
+"""Python launches a kernel in a few hundredths of a millisecond. Where so much lies between one and the next,
+the GPU waits for what the host does there, not for the launch."""
 _ISSUING = (INFER, FORWARD, LOSS, BACKWARD, OPTIM)
+_WAITED_FOR = (DATA, H2D, SAVE, GC, COMPILE)
+"""What they give to the GPU, if anything, is copies: its kernels wait for them."""
 
 HOST, IDLE, NEAR, UNKNOWN = range(4)
 
@@ -35,6 +40,8 @@ class Account:
         self.seen = [0] * phases
         self.by_memory = False
         self.issued = [0] * phases
+        self.given = [0] * phases
+        self.given_s = [0.0] * phases
 
     def add(self, edges, drained, allocations):
         edges = _carried(with_loss(edges))
@@ -48,13 +55,15 @@ class Account:
 
     def _learn(self, edges, drained, allocations):
         """The GPU may be done already with what was issued; memory that was given out for it still tells."""
-        for index, (_, phase, _) in enumerate(edges[:-1]):
+        for index, (start, phase, _) in enumerate(edges[:-1]):
             before, after = drained[index : index + 2]
             given, later = allocations[index : index + 2]
             pending = before and after is not None and not after
             if given is not None and later is not None:
                 self.by_memory = True
                 self._saw(phase, pending or later != given)
+                self.given[phase] += later - given
+                self.given_s[phase] += edges[index + 1][0] - start
             elif pending or before and after and not self.by_memory:
                 self._saw(phase, pending)
 
@@ -81,12 +90,21 @@ class Account:
         return IDLE, length
 
     def _issues(self, phase):
-        return phase in _ISSUING or self.issued[phase] * SEEN_MIN > self.seen[phase]
+        """Kernel after kernel; one now and then, between other things, does not count."""
+        if phase in _ISSUING:
+            return True
+        return self.issued[phase] * SEEN_MIN > self.seen[phase] and not self._waited_for(phase)
+
+    def _waited_for(self, phase):
+        given = self.given[phase]
+        return phase in _WAITED_FOR or given > 0 and self.given_s[phase] > SLOW_S * given
 
     def _judge_by_events(self, phase, start, done, end, next_done):
         idle_s = max(0.0, end - max(start, done))
         if next_done is None:
             return UNKNOWN, end - start
+        if phase not in _ISSUING and self._waited_for(phase):
+            return IDLE, idle_s
         if next_done > max(done, end) + (NEAR_S if self._quiet(phase) else ISSUED_S) or self._issues(phase):
             return (NEAR, idle_s) if next_done - end < NEAR_S else (HOST, 0.0)
         return IDLE, idle_s

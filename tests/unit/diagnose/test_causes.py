@@ -12,7 +12,7 @@ from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend
 from stoker.diagnose.places import LineShare
-from stoker.diagnose.verdict import judge
+from stoker.diagnose.verdict import judge, verdict_on
 from stoker.model.finding import Outcome, Severity
 from stoker.model.record import PHASES, Loader, Place
 
@@ -391,3 +391,11 @@ def test_memory_that_fills_in_days_is_no_leak() -> None:
     slow = replace(found.gpu, memory=MemoryTrend(0.0, 0.0, 1e4, 1e2, 3e6))
     assert judge(replace(found, gpu=slow)).outcome is Outcome.HEALTHY
     assert judge(found).findings[0].severity is Severity.CRITICAL
+
+
+def test_a_training_that_is_evaluated_most_of_the_time_leaves_a_short_window() -> None:
+    short = seen({"forward": 40.0, "backward": 60.0}, window_s=1.6, ticks=106)
+    assert verdict_on(short).outcome is Outcome.CANNOT_TELL
+    evaluated = replace(short, stages_s={"train": 1.6, "eval": 2.5})
+    assert [one.code for one in verdict_on(evaluated).findings] == ["SK204"]
+    assert verdict_on(replace(evaluated, ticks=5)).outcome is Outcome.CANNOT_TELL

@@ -206,6 +206,38 @@ def test_memory_given_out_tells_of_work_that_is_done_already(trained: Trained, w
     assert frac(phases["env"], NEAR) > 0.5
 
 
+def test_a_copy_now_and_then_is_not_launching(trained: Trained) -> None:
+    """20 ms of Python, in which four tensors reach the GPU: it waits for the Python."""
+    given = 0
+
+    def body() -> None:
+        nonlocal given
+        given += 4
+        trained.clock.advance(0.020)
+        trained.cuda.stream.give(0.0001)
+        trained.update(pieces=3)
+
+    trained.cuda.get_allocator_backend = lambda: "native"
+    trained.cuda.memory_stats_as_nested_dict = lambda device: {"allocation": {"all": {"allocated": given}}}
+    phases = trained.run(body)
+    assert frac(phases["other"], IDLE) > 0.8
+    assert phases["other"][NEAR] == 0.0
+
+
+def test_saving_is_waited_for_though_it_copies_from_the_gpu(trained: Trained) -> None:
+    def save() -> None:
+        for _ in range(3):
+            trained.cuda.stream.give(0.0001)
+            trained.clock.advance(0.010)
+
+    def body() -> None:
+        trained.driven.spend_on(wire.SAVE, save)
+        trained.update(pieces=3)
+
+    phases = trained.run(body)
+    assert frac(phases["save"], IDLE) > 0.8
+
+
 def test_a_collection_in_the_queue_costs_the_gpu_nothing(trained: Trained) -> None:
     def body() -> None:
         trained.update(gpu_s=0.001)

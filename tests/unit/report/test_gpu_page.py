@@ -249,7 +249,7 @@ def test_every_rank_and_gpu_has_a_row(make: Make, cards: Any) -> None:
         "70.0",
         "%",
         "unknown",
-        "70.0",
+        "55.0",
         "%",
     ]
 
