@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 SCRIPT = Path(__file__).parent / "scripts" / "deep_loop.py"
-STEPS = {"launch": 2500, "conv": 1000, "compiled": 4000, "reduce": 8000, "graph": 20000}
+STEPS = {"launch": 2000, "conv": 700, "compiled": 3500, "reduce": 6000, "graph": 14000}
 SHORTER = 1400
 
 

@@ -21,6 +21,7 @@ from stoker.trials.turn import look
 torch = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.empty,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 TRAIN = """

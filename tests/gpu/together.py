@@ -1,8 +1,8 @@
 """`make gpu-test`: all GPU tests, several at a time, each in a pytest of its own.
 
 Most of their time goes into starting Python, torch and CUDA. First those that ask only whether a training is
-the same training; then those marked `alone`, whose trainings take turns on the card (scripts/turn.py)
-while the next ones start.
+the same training; then those marked `alone`, whose trainings take turns on the card (scripts/turn.py) while
+the next ones start; last, one after another, those that refuse a card on which somebody else is.
 """
 
 from __future__ import annotations
@@ -13,39 +13,46 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-ONE_PROCESS = "test_gpu_watcher.py"
-"""Its tests look at one run."""
-AT_ONCE = max(1, min(8, (os.cpu_count() or 1) // 2))
+SEVERAL = max(1, min(10, (os.cpu_count() or 1) * 5 // 8))
+PARTS = (("gpu and not alone and not empty", SEVERAL), ("gpu and alone", SEVERAL), ("gpu and empty", 1))
+ONE_PROCESS = ("test_gpu_watcher.py", "test_trials.py")
+"""Tests that look at one run, or come one after another anyway."""
 
 
 def main() -> int:
     began_s, failed = time.perf_counter(), 0
     with tempfile.TemporaryDirectory() as folder:
-        for marks in ("gpu and not alone", "gpu and alone"):
+        for marks, at_once in PARTS:
             turn = {"STOKER_TEST_TURN": f"{folder}/turn"} if marks == "gpu and alone" else {}
             test = functools.partial(tested, marks, turn)
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                for name, code, output, seconds in pool.map(test, collected(marks)):
+            with ThreadPoolExecutor(at_once) as pool:
+                for done in as_completed([pool.submit(test, nodes) for nodes in collected(marks)]):
+                    name, code, output, seconds = done.result()
                     failed += code != 0
-                    print(f"{'ok  ' if code == 0 else 'FAIL'} {seconds:5.0f} s  {name}", flush=True)
+                    print(f"{'FAIL' if code else 'ok  '} {seconds:5.0f} s  {name}", flush=True)
                     if code:
                         print(output, flush=True)
+            print(f"     {time.perf_counter() - began_s:5.0f} s so far: {marks}", flush=True)
     print(f"{failed} failed, {time.perf_counter() - began_s:.0f} s")
     return 1 if failed else 0
 
 
 def collected(marks: str) -> list[list[str]]:
+    """Node ids that are run by one pytest; the long ones first."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-m", marks, str(FOLDER)]
     listed = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     nodes = [line for line in listed if "::" in line]
     if not nodes:
         sys.exit("no test was collected:\n" + "\n".join(listed))
-    whole = [node for node in nodes if ONE_PROCESS in node]
-    return [*([whole] if whole else []), *([node] for node in nodes if node not in whole)]
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        file = node.partition("::")[0]
+        groups.setdefault(file if Path(file).name in ONE_PROCESS else node, []).append(node)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
 def tested(marks: str, turn: dict[str, str], nodes: list[str]) -> tuple[str, int, str, float]:
