@@ -201,6 +201,9 @@ def _stack_of(thread):
     if sys.version_info[:2] != (3, 11):
         return list(walk)
     found, again = tee(starmap(gc.get_threshold, ((),)))
-    return list(chain(found, starmap(gc.set_threshold, ((0,),)), walk, starmap(gc.set_threshold, again)))[
-        2:-1
-    ]
+    restored = starmap(gc.set_threshold, again)
+    try:
+        return list(chain(found, starmap(gc.set_threshold, ((0,),)), walk, restored))[2:-1]
+    except Exception:
+        next(restored, None)
+        raise

@@ -183,5 +183,13 @@ def test_the_stack_of_a_thread_is_told_from_the_inside_out_and_keeps_no_frame() 
     assert not any(ref for ref in gc.get_referrers(outer.__code__) if hasattr(ref, "f_back"))
 
 
+def test_collections_go_on_after_a_walk_that_failed(monkeypatch) -> None:
+    thresholds = gc.get_threshold()
+    monkeypatch.setattr(pulse, "_WHERE", lambda frame: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        _stack_of(threading.get_ident())
+    assert gc.get_threshold() == thresholds
+
+
 def test_a_thread_that_is_gone_has_no_stack() -> None:
     assert _stack_of(-1) == []
