@@ -13,11 +13,11 @@ from stoker.diagnose.causes.loading import Blame, blame
 from stoker.diagnose.causes.signals import Signals, signals
 from stoker.diagnose.causes.thresholds import (
     CORES_BUSY_PCT,
-    CRITICAL_FRAC,
     ELSEWHERE_CORES,
     FOLK_ENV_PCT,
     FOLK_FALLS,
     FOLK_FALLS_FRAC,
+    FOLK_MOST_FRAC,
     FOLK_NOTHING_PCT,
     FOLK_QUEUE_EMPTY_FRAC,
     FOLK_RATIO_OFF,
@@ -26,7 +26,6 @@ from stoker.diagnose.causes.thresholds import (
     MIN_TICKS,
     MIN_WINDOW_S,
     SUPPLY_MARGIN,
-    WARNING_FRAC,
 )
 from stoker.diagnose.summary import Summary, Trainer
 
@@ -112,14 +111,14 @@ def _prefetch(found: Signals, main: Trainer) -> Remedy | None:
 def _batch(found: Signals, main: Trainer) -> Remedy | None:
     view, gpu = found.loader, found.gpu
     name, advice = "batch_size", "a larger batch"
-    if blame(found) is not None and found.lost("data") >= WARNING_FRAC and view and view.supply_per_s:
+    if blame(found) is not None and found.lost("data") >= FOLK_MOST_FRAC and view and view.supply_per_s:
         size = view.loader.batch_size
         if size:
             per_s = size * view.supply_per_s
-            says = f"{_NO_FASTER}: the loader delivers {per_s:,.4g} samples/s at any batch"
+            says = f"{_NO_FASTER}: the loader delivers {per_s:,.0f} samples/s at any batch"
             return Remedy(name, advice, says, per_s, "samples/s", "loader workers")
     env_pct = 100 * found.lost("env")
-    if env_pct >= 100 * CRITICAL_FRAC:
+    if env_pct >= 100 * FOLK_MOST_FRAC:
         what = "leaves the GPU idle" if gpu else "takes"
         says = f"{_NO_FASTER}: the environment {what} {env_pct:.0f} % of the time"
         return Remedy(name, advice, says, env_pct, "%", _source(found))

@@ -76,7 +76,9 @@ def test_workers_that_deliver_enough(make: Make) -> None:
 
 
 def test_a_larger_batch_does_not_speed_up_an_environment(make: Make) -> None:
-    assert told(off_policy(make, 1, 1))["batch_size"].value == pytest.approx(30)
+    busy = {"env": 0.6, "infer": 0.1, "forward": 0.1, "backward": 0.2}
+    assert told(make.run(make.training(busy)))["batch_size"].value == pytest.approx(60)
+    assert "batch_size" not in told(off_policy(make, 1, 1)), "the other 70 % may gain by it"
 
 
 def test_pinning_without_copies(make: Make, cards: Cards) -> None:

@@ -108,6 +108,9 @@ FOLK_NOTHING_PCT = 10.0
 """Of the window, the model's arithmetic: twice as fast it gives HEALTHY_CEILING. Own, 2026-11."""
 FOLK_ENV_PCT = 10.0
 """Of the window: the environments are waited for. Own, as WARNING_FRAC."""
+FOLK_MOST_FRAC = 0.5
+"""Of the window, lost to what a larger batch does not change: with less, the rest may well gain by it. Own,
+2026-11."""
 FOLK_QUEUE_EMPTY_FRAC = 0.5
 """Of the reads from a loader's queue: own, 2026-11."""
 FOLK_FALLS, FOLK_FALLS_FRAC = 5, 0.25
