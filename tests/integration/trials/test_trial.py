@@ -72,20 +72,20 @@ def test_a_command_that_comes_first_is_behind_the_guard_and_must_succeed(project
 
 @pytest.mark.parametrize("mode", [GuardMode.OVERLAY, GuardMode.FENCE])
 def test_nothing_is_left_when_stoker_is_killed(
-    mode: GuardMode, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: GuardMode, project: Path, shadows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     folder = tmp_path / "ab" / f"killed-{mode.value}"
     driver = Path(__file__).with_name("stoker_with_a_trial.py")
     argv = [sys.executable, str(driver), str(SCRIPTS / "ticking.py"), str(folder), str(project), mode.value]
-    shadows = set(Path("/var/tmp").glob("stoker-shadow-*"))
     stoker = subprocess.Popen(argv, start_new_session=True)
     try:
         wait_for(lambda: (folder / "output.log").exists() and "step" in (folder / "output.log").read_text())
         assert len(left_of(folder)) >= 2
+        assert len(list(shadows.iterdir())) == 1
     finally:
         os.kill(stoker.pid, signal.SIGKILL)
         stoker.wait()
     wait_for(lambda: not left_of(folder))
-    wait_for(lambda: set(Path("/var/tmp").glob("stoker-shadow-*")) <= shadows)
+    wait_for(lambda: not list(shadows.iterdir()))
