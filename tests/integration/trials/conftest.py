@@ -56,6 +56,13 @@ def shadows(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def stub_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what would else wait for the import of the real one."""
+    path = [str(SCRIPTS.parents[2] / "stubs"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+
+
+@pytest.fixture
 def trial(
     project: Path, shadows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., TrialResult]:

@@ -38,8 +38,11 @@ def test_a_clean_folder_stays_clean_and_each_trial_begins_anew(
 
 
 @pytest.mark.parametrize("mode", GUARDS)
-def test_what_an_earlier_run_left_is_hidden(mode: GuardMode, project: Path, trial: Trial) -> None:
+def test_what_an_earlier_run_left_is_hidden(
+    mode: GuardMode, project: Path, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A checkpoint to resume from, and a folder the script refuses to write to."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # four trials import torch: quicker as it is compiled
     (project / "ckpt").mkdir()
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

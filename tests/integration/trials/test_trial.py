@@ -39,8 +39,8 @@ def wait_for(what: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def test_it_is_ended_at_its_time_with_its_whole_tree(trial: Trial) -> None:
-    result = trial(GuardMode.OVERLAY, "ticking.py", "--setsid", for_s=45.0)
+def test_it_is_ended_at_its_time_with_its_whole_tree(stub_torch: None, trial: Trial) -> None:
+    result = trial(GuardMode.OVERLAY, "ticking.py", "--setsid", for_s=12.0)
     assert result.exit.ended_by is EndedBy.TIME_LIMIT
     assert result.failure is None
     assert left_of(result.folder) == []
@@ -72,7 +72,12 @@ def test_a_command_that_comes_first_is_behind_the_guard_and_must_succeed(project
 
 @pytest.mark.parametrize("mode", [GuardMode.OVERLAY, GuardMode.FENCE])
 def test_nothing_is_left_when_stoker_is_killed(
-    mode: GuardMode, project: Path, shadows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stub_torch: None,
+    mode: GuardMode,
+    project: Path,
+    shadows: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
