@@ -19,6 +19,7 @@ from stoker.model.exit import EndedBy
 from stoker.model.failure import FailureClass
 from stoker.store.folder import read_info
 from stoker.store.reading import load
+from stoker.trials import progress
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.trial import TrialResult
 
@@ -51,7 +52,8 @@ def test_it_is_ended_at_its_time_with_its_whole_tree(stub_torch: None, trial: Tr
     assert run.trainers[0].last.ticks > 10
 
 
-def test_one_dead_rank_ends_it(trial: Trial) -> None:
+def test_one_dead_rank_ends_it(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "AFTER_A_DEATH_S", 3.0)
     result = trial(GuardMode.OVERLAY, "one_rank_dies.py", for_s=300.0)
     assert result.exit.ended_by is EndedBy.STOKER
     assert result.failure is not None
