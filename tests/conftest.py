@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-# A shell starts background jobs with these ignored, and every process of a test would inherit that.
-for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+# A shell starts background jobs with the first two ignored, nohup the third: every process of a test would
+# inherit that.
+_USUAL = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGQUIT: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+for _number, _usual in _USUAL.items():
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 

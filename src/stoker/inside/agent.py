@@ -7,7 +7,6 @@ thread is started until the first hook is called: a process that merely imports 
 import atexit
 import os
 import sys
-import threading
 import time
 
 from . import hooks, imports, tape, wire
@@ -17,18 +16,14 @@ from .failure import describe
 from .hooks.loader import Loaders
 from .imports import find_spec
 from .places import Places
-from .pulse import LINES_S, Pulse
-from .recorder import Recorder, process_start_s
-from .thinning import spread
-from .ticks import Ticks
+from .pulse import Pulse
+from .recorder import Recorder
+from .telling import Telling
 from .writer import Writer
 
 __all__ = ["Agent", "find_spec", "report_failure", "start"]
 
 agent = None
-
-WORKER_S = 10.0
-LINES_MAX_S = 300.0
 
 
 def start():
@@ -63,18 +58,11 @@ class Agent:
         self.worker_process = False
         self.loaders = Loaders()
         self.syncs = {}
-        self.rank = self.rank_written = None
+        self.rank = None
         self.born = time.perf_counter()
         self.began = self.ended = False
-        self.sequence_written = 1  # the first is None
-        self.optimizers_written = 0
-        self.marks_written = 0
-        self.hooks_written = set()
-        self.knobs_written = None
-        self.last_lines = 0.0
-        self.median_s = None
-        self.ticks = Ticks()
         self.devices = Devices()
+        self.telling = Telling(self)
 
     def install(self):
         imports.after_import("torch", _hide)
@@ -117,7 +105,7 @@ class Agent:
         if self.began:
             return
         self.began = True
-        self._look_for_names()
+        self.look_for_names()
         try:
             if not self.worker_process:
                 self.writer.open(self._header())
@@ -144,7 +132,7 @@ class Agent:
             "phases": wire.PHASES,
             "t": time.perf_counter(),
             "wall": time.time(),
-            "process_start": process_start_s(),
+            "process_start": _process_start_s(),
             "agent_start": self.born,
             "argv": [str(part)[:500] for part in getattr(sys, "argv", [])][:50],
             "switch_interval_s": sys.getswitchinterval(),
@@ -168,7 +156,12 @@ class Agent:
 
     def _last_words(self):
         """Each by itself: what cannot be told does not keep back the rest."""
-        for tell in (self._failure, self.recorder.training_ended, self._flush_last, self._hooks):
+        for tell in (
+            self._failure,
+            self.recorder.training_ended,
+            self._flush_last,
+            self.telling.tell_failed_hooks,
+        ):
             try:
                 tell()
             except Exception as error:
@@ -197,98 +190,10 @@ class Agent:
             except Exception:
                 return  # no folder to tell it to
 
-    # -- writing ---------------------------------------------------------------------------------------
+    # -- what the hooks and the rows ask for -----------------------------------------------------------
 
     def flush(self, last=False):
-        recorder, writer = self.recorder, self.writer
-        now = time.perf_counter()
-        if self.worker_process:
-            self._flush_worker(now, last)
-            return
-        ticks = self.ticks.take(recorder.take_tick_rows())
-        dropped, recorder.ticks_dropped = recorder.ticks_dropped, 0
-        self._median(ticks)
-        writer.tick_rows(ticks, self.born, self.median_s)
-        self._second(recorder.snapshot_from_outside(), ticks)
-        self._marks()
-        self._optimizers()
-        self._look_for_names()
-        for row in self.devices.rows(now, last):
-            writer.row(wire.DEVICE, row)
-        self._deep(last)
-        self._hooks()
-        self._knobs()
-        self._rank()
-        if last or now - self.last_lines >= self._lines_interval_s(now):
-            self.last_lines = now
-            self._counts()
-            self._loaders()
-            self._lines(last)
-            self._sequence()
-            self._lead()
-        writer.lost += dropped
-        writer.report_lost()
-        recorder.want_shape = True
-        recorder.thinning.review()
-
-    def _lines_interval_s(self, now):
-        """These rows are cumulative and may be long: the longer the run, the less often."""
-        return min(LINES_MAX_S, max(LINES_S, (now - self.born) / 50))
-
-    def _second(self, snapshot, ticks):
-        recorder = self.recorder
-        durations = [duration for _, duration, _ in ticks]
-        self.writer.row(
-            wire.SECOND,
-            {
-                **_sums(snapshot),
-                "stage": recorder.stage,
-                "acting_s": round(recorder.acting(), 6),
-                "tick_max_s": round(max(durations), 6) if durations else None,
-                "env_calls": recorder.env_calls,
-                "steps": recorder.steps,
-                "batch_rows": recorder.batch_rows,
-                "pulse_s": round(self.pulse.cost_s, 6),
-                "closely_frac": round(recorder.thinning.closely_frac, 3),
-            },
-        )
-
-    def _flush_worker(self, now, last):
-        """A loader's workers come and go with each epoch: they share one file, a line at a time."""
-        if last or now - self.last_lines >= WORKER_S:
-            self.last_lines = now
-            self.pulse.settle(last=True)
-            fetching = [item for item in self.pulse.lines.items() if item[0][0] == wire.DATA]
-            lines = sorted(fetching, key=lambda item: -item[1])[:5]
-            places = {place["id"]: place for place in self.places.new}
-            shown = [
-                [places[key[2]]["leaf"], places[key[2]]["user"], n] for key, n in lines if key[2] in places
-            ]
-            row = {"t": round(now, 6), "pid": os.getpid(), "lines": shown, "hooks": self.failed_hooks()}
-            if self.worker is not None:
-                row.update(self.worker.row())
-            self.writer.shared_row("workers-%d.jsonl" % _creator(), {"schema": wire.WORKER_SCHEMA, **row})
-
-    def _median(self, ticks):
-        durations = sorted(duration for _, duration, _ in ticks[-201:])
-        if durations:
-            middle = durations[len(durations) // 2]
-            # Slowly, so that one second full of stalls does not make stalls normal.
-            self.median_s = middle if self.median_s is None else 0.9 * self.median_s + 0.1 * middle
-
-    def _marks(self):
-        marks = self.recorder.marks
-        for stage, snapshot in marks[self.marks_written :]:
-            self.writer.row(wire.MARK, {"stage": stage, **_sums(snapshot)})
-        self.marks_written = len(marks)
-
-    def _optimizers(self):
-        hook = self.hook("optimizer")
-        names = hook.names if hook is not None else []
-        for index in range(self.optimizers_written, len(names)):
-            row = {"id": index, "name": names[index], "elements": hook.elements[index]}
-            self.writer.row(wire.OPTIMIZER, row)
-        self.optimizers_written = len(names)
+        self.telling.flush(last)
 
     def waiting_code(self, code, phase):
         """The same code under a name that tells a look at the stack the phase; one for each phase."""
@@ -310,32 +215,6 @@ class Agent:
     def hook(self, name):
         return next((hook for hook in self.hooks if hook.name == name), None)
 
-    def _loaders(self):
-        if self.worker is not None:  # num_workers=0: the training thread fetches
-            self.writer.row(wire.WORKER, self.worker.row())
-        for loader in self.loaders:
-            row = loader.row()
-            if row is not None:
-                self.writer.row(wire.LOADER, row)
-
-    def _hooks(self):
-        for failed in self.failed_hooks():
-            if failed["name"] not in self.hooks_written:
-                self.hooks_written.add(failed["name"])
-                self.writer.row(wire.HOOK, failed)
-
-    def _knobs(self):
-        if self.knobs is None:
-            return
-        try:
-            row = self.knobs.row()
-            if row != self.knobs_written:
-                self.knobs_written = row
-                self.writer.row(wire.KNOBS, row)
-        except Exception as error:  # the rest is written all the same
-            self.knobs = None
-            self.writer.row(wire.HOOK, {"name": "knobs", "error": repr(error)[:500], "when": "telling"})
-
     def failed_hooks(self):
         every = [*(part for hook in self.hooks for part in (hook, *hook.parts)), self.devices]
         failed = [{"name": h.name, "error": h.error, "when": h.failed_at} for h in every if h.error]
@@ -349,7 +228,7 @@ class Agent:
         if rank["rank"] is not None or self.rank is None:
             self.rank = rank
 
-    def _look_for_names(self):
+    def look_for_names(self):
         hook = self.hook("named")
         if hook is not None:
             hook.look_in_script()
@@ -360,52 +239,17 @@ class Agent:
             row = {"name": "named", "error": "nothing called %s was seen here" % name, "when": "the end"}
             self.writer.row(wire.HOOK, row)
 
-    def _deep(self, last):
-        hook = self.hook("deep")
-        row = hook.take_row(last) if hook is not None else None
-        if row is not None:
-            self.writer.row(wire.DEEP_WINDOW, row)
 
-    def _lead(self):
-        hook = self.hook("lead")
-        row = hook.row() if hook is not None else None
-        if row is not None:
-            self.writer.row(wire.LEAD, row)
-
-    def _rank(self):
-        self.note_rank()
-        if self.rank != self.rank_written:
-            self.rank_written = self.rank
-            self.writer.row(wire.RANK, self.rank)
-
-    def _counts(self):
-        row = {"entered": dict(zip(wire.PHASES, self.recorder.counts)), "threads": threading.active_count()}
-        self.writer.row(wire.COUNTS, row)
-
-    def _lines(self, last):
-        self.pulse.settle(last)
-        for place in self.places.new:
-            self.writer.row(wire.PLACE, place)
-        self.places.new = []
-        lines = [[wire.PHASES[p], stage, place, n] for (p, stage, place), n in list(self.pulse.lines.items())]
-        self.writer.row(wire.LINES, {"samples": self.pulse.samples, "lines": lines})
-        if self.syncs:
-            table = [
-                [wire.PHASES[p], place, n, round(s, 6), stage]
-                for (p, stage, place), (n, s) in list(self.syncs.items())
-            ]
-            self.writer.row(wire.SYNCS, {"syncs": table})
-        if self.recorder.range_totals:
-            named = {name: [n, round(s, 6)] for name, (n, s) in list(self.recorder.range_totals.items())}
-            self.writer.row(wire.RANGES, {"ranges": named})
-
-    def _sequence(self):
-        """The last run may still grow: it is told anew each time."""
-        start, recorder = self.sequence_written, self.recorder
-        runs = [run for run in zip(recorder.symbols[start:], recorder.repeats[start:]) if run[1]]
-        if runs:
-            self.writer.row(wire.SEQUENCE, {"runs": runs[:-1], "growing": runs[-1]})
-            self.sequence_written += len(runs) - 1
+def _process_start_s():
+    """When this process began, on the clock of `perf_counter`. The kernel counts from boot and through sleep,
+    `perf_counter` does not count sleep."""
+    try:
+        with open("/proc/self/stat", "rb") as handle:
+            fields = handle.read().rpartition(b")")[2].split()
+        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - time.perf_counter()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK") - slept_s
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
 
 
 def _hide(_torch):
@@ -413,24 +257,6 @@ def _hide(_torch):
         hide_from_dynamo()
     except Exception:
         return  # a torch that does it another way
-
-
-def _creator():
-    """The process that made this worker; with a fork server it is not the parent."""
-    multiprocessing = sys.modules.get("multiprocessing.process")
-    parent = multiprocessing.parent_process() if multiprocessing else None
-    return parent.pid if parent else os.getppid()
-
-
-def _sums(snapshot):
-    return {
-        "t": round(snapshot.time, 6),
-        "s": [round(total, 6) for total in spread(snapshot.totals)],
-        "ticks": snapshot.ticks,
-        "samples": snapshot.samples,
-        "env_steps": snapshot.env_steps,
-        "backwards": snapshot.backwards,
-    }
 
 
 def _rank():

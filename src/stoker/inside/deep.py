@@ -220,7 +220,8 @@ class DeepWindow:
         self._finish()
 
     def abandon(self):
-        """Something failed: nothing of ours stays on."""
+        """Something failed: nothing of ours stays on. Returns what went wrong in that, too."""
+        trouble = None
         if self.tape is not None:
             self.tape.stop()
         self._unguard()
@@ -228,12 +229,13 @@ class DeepWindow:
             self.enabled = False
             try:
                 sys.modules["torch"]._C._autograd._disable_profiler()
-            except Exception:
-                pass  # it never ran
+            except Exception as error:  # it may never have run: torch says so in the same way
+                trouble = repr(error)[:200]
         if self.state in (RECORDING, SETTLING):
             self.state, self.left = SETTLING, SETTLE_TICKS
         else:
             self._finish()
+        return trouble
 
     # -- the script's own profiler ---------------------------------------------------------------------
 

@@ -4,13 +4,12 @@ One recorder per process, one owner thread. Hooks call `enter` and `leave`; ever
 exactly one phase. All sums are cumulative; the pulse thread reads them once a second. Nothing here writes.
 """
 
-import os
 import threading
-import time
 import weakref
 from time import perf_counter, sleep
 
 from . import wire
+from .stages import EDGE, Snapshot, Stages
 from .thinning import Thinning
 from .wire import BACKWARD, COMPILE, DATA, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
@@ -26,25 +25,7 @@ TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE, THIN) for phase
 CLOSES_LOSS = tuple(phase in (FORWARD, INFER, BACKWARD) for phase in range(THIN + 1))
 
 
-EDGE = -1
-"""In place of the optimizer, in a row that only says where the next tick begins."""
-
-
-class Snapshot:
-    """All sums at one moment, so that any two give the exact content of the time between."""
-
-    __slots__ = ("time", "totals", "ticks", "samples", "env_steps", "backwards")
-
-    def __init__(self, time, totals, ticks, samples, env_steps, backwards):
-        self.time = time
-        self.totals = totals
-        self.ticks = ticks
-        self.samples = samples
-        self.env_steps = env_steps
-        self.backwards = backwards
-
-
-class Recorder:
+class Recorder(Stages):
     __slots__ = (
         "owner",
         "phase",
@@ -250,16 +231,6 @@ class Recorder:
 
     # -- the model's call, told apart ------------------------------------------------------------------
 
-    def may_be_eval(self, graph):
-        """Gradients are no evaluation; a call without them, in eval mode, may be the first of one."""
-        if self.stage is not wire.EVAL:
-            if self.eval_candidate is None:
-                self.eval_candidate = self.last_tick()
-        elif not graph:
-            self.eval_edge = None
-        elif not self.eval_named:
-            self._end_eval()
-
     def loss_ends(self):
         """What was counted as `other` since the model's call, around a collection or a copy, was the loss."""
         if self.loose_s:
@@ -418,63 +389,3 @@ class Recorder:
         """Enough was seen of the order of events; the last run must not grow on."""
         self.symbols.append(None)
         self.repeats.append(0)
-
-    # -- stages ----------------------------------------------------------------------------------------
-
-    def _begin_eval(self, since):
-        self.eval_candidate = self.eval_edge = None
-        if len(self.marks) >= wire.MARKS_MAX:  # stages that change this often are none
-            return
-        self.stage = wire.EVAL
-        self.marks.append((wire.EVAL, since))
-
-    def _end_eval(self):
-        """Training resumes where the next training batch was asked for; the next tick starts there too."""
-        edge = self.eval_edge or self.snapshot()
-        self.eval_edge = None
-        self.stage = self.usual
-        self.marks.append((self.usual, edge))
-        if self.tick_end is not None:
-            self.tick_end, self.tick_totals = edge.time, edge.totals
-            self.tick_counts = (edge.ticks, edge.samples, edge.env_steps, edge.backwards)
-            self.tick_rows.append((EDGE, edge.time, edge.totals))
-
-    def edge_at_tick(self):
-        """The tick that just ended is not counted; the next one begins here."""
-        self.tick_rows.append((EDGE, self.tick_end, self.tick_totals))
-
-    def stage_at(self, when):
-        for stage, snapshot in reversed(self.marks):
-            if snapshot.time <= when:
-                return stage
-        return wire.STARTUP
-
-    def training_ended(self):
-        """Called once, at the very end: what came after the last tick is no training."""
-        self.replay()
-        self.thinning.settle()
-        if self.stage is self.usual and self.tick_end is not None:
-            self.marks.append((wire.AFTER, self.last_tick()))
-
-    def named_eval_begins(self):
-        self.thinning.look_closely()
-        self.eval_named += 1
-        if self.eval_named == 1 and self.stage is not wire.EVAL:
-            self._begin_eval(self.snapshot())
-
-    def named_eval_ends(self):
-        self.eval_named = max(0, self.eval_named - 1)
-        if self.eval_named == 0 and self.stage is wire.EVAL:
-            self._end_eval()
-
-
-def process_start_s():
-    """When this process began, on the clock of `perf_counter`. The kernel counts from boot and through sleep,
-    `perf_counter` does not count sleep."""
-    try:
-        with open("/proc/self/stat", "rb") as handle:
-            fields = handle.read().rpartition(b")")[2].split()
-        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - perf_counter()
-        return int(fields[19]) / os.sysconf("SC_CLK_TCK") - slept_s
-    except (OSError, ValueError, IndexError, AttributeError):
-        return None

@@ -3,7 +3,7 @@
 from operator import sub
 
 from . import wire
-from .recorder import EDGE
+from .stages import EDGE
 
 TICK_HEADER = "\t".join(wire.TICK_COLUMNS) + "\n"
 _SHORT = "%d\t%d\t%d\n"

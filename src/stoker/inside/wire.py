@@ -37,7 +37,7 @@ PHASES = (
 OTHER, DATA, ENV, INFER, H2D, FORWARD, LOSS, BACKWARD, OPTIM, SYNC, SAVE, GC, COMPILE = range(len(PHASES))
 THIN = len(PHASES)  # not told apart (`thinning`); never written: it is given to the phases before
 
-# What the process is about. `startup` lasts to the end of the first tick, `end` begins after the last one.
+# What the process is about. `startup` lasts to the end of the first tick, `after` begins at the last.
 STARTUP, TRAIN, EVAL, AFTER = "startup", "train", "eval", "after"
 DEEP = "deep"  # a deep window, from its preparation until the training runs as before
 

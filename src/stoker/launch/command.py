@@ -21,7 +21,7 @@ def locate(name: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
         return name
     path = env.get("PATH", os.defpath)
     candidates = [os.path.join(folder or ".", name) for folder in path.split(os.pathsep)]
-    files = [candidate for candidate in candidates if (base / candidate).is_file()]
+    files = [candidate for candidate in candidates if os.path.isfile(base / candidate)]
     for candidate in files:
         if os.access(base / candidate, os.X_OK):
             return candidate
@@ -33,7 +33,7 @@ def locate(name: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
 
 
 def _hint_for(name: str, base: Path) -> str:
-    if (base / name).is_file():
+    if os.path.isfile(base / name):
         return f"stoker run -- python {name}" if name.endswith(".py") else f"stoker run -- ./{name}"
     return "check the spelling, or activate the environment it lives in"
 

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,18 @@ while True:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "train.py").write_text(TRAINING)
-    return tmp_path
+    yield tmp_path
+    end_what_runs_in(tmp_path)
+
+
+def end_what_runs_in(folder: Path) -> None:
+    """A training that outlives a killed Stoker must not outlive the test."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if Path(os.readlink(process / "cwd")).is_relative_to(folder):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:

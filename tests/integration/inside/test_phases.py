@@ -222,7 +222,9 @@ def test_ranges_of_the_user_are_taken_as_names(recorded) -> None:
 
 
 def test_the_line_that_costs_most_is_found(forked, tmp_path: Path) -> None:
-    lines = "def hot():\n    spend(0.004)  # here\n"
+    """It holds the GIL for longer than Python's switch interval: a look that waits for the GIL falls into it,
+    also on a machine so busy that any other call may be the slow one."""
+    lines = "def hot():\n    spend(0.02)  # here\n"
     script = tmp_path / "lines.py"
     loop = "end = time.perf_counter() + 2.5\nwhile time.perf_counter() < end: step(); hot()\n"
     script.write_text(PRELUDE + lines + loop)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from stoker.trials.guard.coverage import find_coverage
 from stoker.trials.guard.mode import GuardMode
+from stoker.trials.guard.shadow_folder import choose_base
 from stoker.trials.trial import TrialResult, TrialSpec, run_trial
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -46,7 +48,24 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def trial(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrialResult]:
+def shadows(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where this test's trials write, and no other's: two tests run at a time."""
+    with tempfile.TemporaryDirectory(prefix="shadows-", dir=choose_base(project)) as base:
+        monkeypatch.setenv("STOKER_SHADOW_BASE", base)
+        yield Path(base)
+
+
+@pytest.fixture
+def stub_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what would else wait for the import of the real one."""
+    path = [str(SCRIPTS.parents[2] / "stubs"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+
+
+@pytest.fixture
+def trial(
+    project: Path, shadows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., TrialResult]:
     """`trial(mode, script, *args)`; the ab's folder is beside the project."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     counter = iter(range(100))

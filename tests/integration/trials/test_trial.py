@@ -19,6 +19,7 @@ from stoker.model.exit import EndedBy
 from stoker.model.failure import FailureClass
 from stoker.store.folder import read_info
 from stoker.store.reading import load
+from stoker.trials import progress
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.trial import TrialResult
 
@@ -39,8 +40,8 @@ def wait_for(what: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def test_it_is_ended_at_its_time_with_its_whole_tree(trial: Trial) -> None:
-    result = trial(GuardMode.OVERLAY, "ticking.py", "--setsid", for_s=45.0)
+def test_it_is_ended_at_its_time_with_its_whole_tree(stub_torch: None, trial: Trial) -> None:
+    result = trial(GuardMode.OVERLAY, "ticking.py", "--setsid", for_s=12.0)
     assert result.exit.ended_by is EndedBy.TIME_LIMIT
     assert result.failure is None
     assert left_of(result.folder) == []
@@ -51,7 +52,8 @@ def test_it_is_ended_at_its_time_with_its_whole_tree(trial: Trial) -> None:
     assert run.trainers[0].last.ticks > 10
 
 
-def test_one_dead_rank_ends_it(trial: Trial) -> None:
+def test_one_dead_rank_ends_it(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "AFTER_A_DEATH_S", 3.0)
     result = trial(GuardMode.OVERLAY, "one_rank_dies.py", for_s=300.0)
     assert result.exit.ended_by is EndedBy.STOKER
     assert result.failure is not None
@@ -72,20 +74,25 @@ def test_a_command_that_comes_first_is_behind_the_guard_and_must_succeed(project
 
 @pytest.mark.parametrize("mode", [GuardMode.OVERLAY, GuardMode.FENCE])
 def test_nothing_is_left_when_stoker_is_killed(
-    mode: GuardMode, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stub_torch: None,
+    mode: GuardMode,
+    project: Path,
+    shadows: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     folder = tmp_path / "ab" / f"killed-{mode.value}"
     driver = Path(__file__).with_name("stoker_with_a_trial.py")
     argv = [sys.executable, str(driver), str(SCRIPTS / "ticking.py"), str(folder), str(project), mode.value]
-    shadows = set(Path("/var/tmp").glob("stoker-shadow-*"))
     stoker = subprocess.Popen(argv, start_new_session=True)
     try:
         wait_for(lambda: (folder / "output.log").exists() and "step" in (folder / "output.log").read_text())
         assert len(left_of(folder)) >= 2
+        assert len(list(shadows.iterdir())) == 1
     finally:
         os.kill(stoker.pid, signal.SIGKILL)
         stoker.wait()
     wait_for(lambda: not left_of(folder))
-    wait_for(lambda: set(Path("/var/tmp").glob("stoker-shadow-*")) <= shadows)
+    wait_for(lambda: not list(shadows.iterdir()))

@@ -64,7 +64,8 @@ def pass_time(driven, seconds: float) -> None:
     driven.recorder.since = driven.clock.now
     driven.recorder.ticks += int(seconds * TICKS_PER_S)
     share = seconds / len(wire.PHASES)
-    driven.recorder.totals = [total + share for total in driven.recorder.totals]
+    named, thin = driven.recorder.totals[: wire.THIN], driven.recorder.totals[wire.THIN :]
+    driven.recorder.totals = [*(total + share for total in named), *thin]
     driven.recorder.counts = [count + 10_000 for count in driven.recorder.counts]
 
 

@@ -48,3 +48,9 @@ def test_a_file_that_lies_here_is_not_on_the_path(tmp_path: Path, name: str, hin
 def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
     tool(tmp_path, "a'; echo foo")
     assert locate("./a'; echo foo", {}, tmp_path) == "./a'; echo foo"
+
+
+def test_a_whole_command_in_quotes_is_no_file_name(tmp_path: Path) -> None:
+    """Longer than any name may be."""
+    with pytest.raises(CommandNotFound):
+        locate("python train.py " + "--more words " * 40, {"PATH": str(tmp_path)}, tmp_path)

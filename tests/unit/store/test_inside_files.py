@@ -171,7 +171,7 @@ def test_a_run_that_has_only_begun(run: Path) -> None:
     for folder in ("inside", "outside"):
         (run / folder).rmdir()
     assert load(run).processes == ()
-    run_json.render(summarise(load(run)))
+    assert json.loads(run_json.render(summarise(load(run))))["trainers"] == []
 
 
 def test_damage_anywhere(run: Path) -> None:
@@ -185,7 +185,10 @@ def test_damage_anywhere(run: Path) -> None:
         for _ in range(chance.randint(1, 6)):
             damaged[chance.randrange(len(damaged))] = chance.choice(b'0123456789"[]{}:,-e.xn\n\x00\xff')
         (run / "inside" / "7-0.jsonl").write_bytes(damaged[: chance.randint(1, len(damaged))])
-        run_json.render(summarise(load(run)))
+        record = load(run)
+        assert len(record.processes) <= 1
+        page = json.loads(run_json.render(summarise(record)))
+        assert page["schema"].startswith("stoker.")
 
 
 def test_inside_and_model_name_the_same_phases() -> None:

@@ -36,6 +36,12 @@ def test_outputs_named_on_the_command_line(cwd: Path, words: list[str], hidden: 
     assert found == tuple(cwd / name for name in hidden)
 
 
+def test_words_that_are_no_paths_are_no_inputs(cwd: Path) -> None:
+    """The text of `python -c` is longer than a name may be."""
+    text = "import torch; " * 40
+    assert outputs.named_inputs(["python", "-c", text, "data"], cwd) == (cwd / "data",)
+
+
 def test_a_complaint_names_what_is_to_be_hidden(cwd: Path) -> None:
     said = f"FileExistsError: [Errno 17] File exists: '{cwd / 'runs/x'}'\nuses /run and /home, which exist"
     assert outputs.refused(said, cwd) == (cwd / "runs/x",)

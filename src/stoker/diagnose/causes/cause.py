@@ -56,6 +56,36 @@ def finding(
     )
 
 
+def without_ceiling(
+    code: str,
+    name: str,
+    says: str,
+    of: str,
+    why: str,
+    evidence: Iterable[Evidence | None],
+    confirm: str,
+    fixes: tuple[Fix, ...],
+    place: Place | None = None,
+    severity: Severity = Severity.WARNING,
+    in_code: bool = True,
+) -> Finding:
+    """Where it cannot be said how much could be won; `why` says why not."""
+    return Finding(
+        code=code,
+        name=name,
+        says=says,
+        severity=severity,
+        recoverable_frac=None,
+        recoverable_of=of,
+        evidence=tuple(one for one in evidence if one is not None),
+        confirm=confirm,
+        fixes=fixes,
+        place=place,
+        no_ceiling=why,
+        in_code=in_code,
+    )
+
+
 def share(text: str, frac: float | None, source: str) -> Evidence | None:
     """`text` with its figure in %; None where there is none."""
     if frac is None:

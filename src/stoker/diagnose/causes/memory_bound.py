@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, number, share
+from stoker.diagnose.causes.cause import Cause, number, share, without_ceiling
 from stoker.diagnose.causes.signals import GpuSignals, Signals
 from stoker.diagnose.causes.thresholds import (
     BUSY_FOR_BATCH_PCT,
@@ -10,7 +10,7 @@ from stoker.diagnose.causes.thresholds import (
     POINTWISE_FRAC,
     TENSOR_RESTS_PCT,
 )
-from stoker.model.finding import Finding, Fix, Severity
+from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK409", "bound by the GPU's memory"
 _FIXES = (
@@ -35,18 +35,16 @@ def find(found: Signals) -> Finding | None:
         share("of kernel time is element by element operations and sums", gpu.pointwise_frac, "deep"),
     ]
     line = found.top_line("forward")
-    return Finding(
-        code=CODE,
-        name=NAME,
-        says="the GPU is busy reading and writing its memory; it computes little meanwhile",
-        severity=Severity.WARNING,
-        recoverable_frac=None,
-        recoverable_of="GPU real work",
-        evidence=tuple(one for one in evidence if one is not None),
-        confirm="a short run under torch.compile: ticks/s rise where the chain can be fused",
-        fixes=_FIXES,
-        place=line.place if line else None,
-        no_ceiling="how much of the traffic could be saved is not counted",
+    return without_ceiling(
+        CODE,
+        NAME,
+        "the GPU is busy reading and writing its memory; it computes little meanwhile",
+        "GPU real work",
+        "how much of the traffic could be saved is not counted",
+        evidence,
+        "a short run under torch.compile: ticks/s rise where the chain can be fused",
+        _FIXES,
+        line.place if line else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, number
+from stoker.diagnose.causes.cause import Cause, number, without_ceiling
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import LEAK_FULL_S, LEAK_SOON_S
 from stoker.model.finding import Finding, Fix, Severity
@@ -28,17 +28,16 @@ def find(found: Signals) -> Finding | None:
         number("full in about {} min at this pace", memory.full_in_s / 60, "min", "torch"),
         number("{} of the memory is in use", found.gpu.memory_frac if found.gpu else None, "frac", "nvml"),
     ]
-    return Finding(
-        code=CODE,
-        name=NAME,
-        says=f"allocated memory grows evenly: full in about {_about(memory.full_in_s)}",
+    return without_ceiling(
+        CODE,
+        NAME,
+        f"allocated memory grows evenly: full in about {_about(memory.full_in_s)}",
+        "GPU memory",
+        "it costs no time until the memory is full",
+        evidence,
+        "torch.cuda.memory_allocated() printed every 100 ticks rises without end",
+        _FIXES,
         severity=Severity.CRITICAL if memory.full_in_s < LEAK_SOON_S else Severity.WARNING,
-        recoverable_frac=None,
-        recoverable_of="GPU memory",
-        evidence=tuple(one for one in evidence if one is not None),
-        confirm="torch.cuda.memory_allocated() printed every 100 ticks rises without end",
-        fixes=_FIXES,
-        no_ceiling="it costs no time until the memory is full",
     )
 
 

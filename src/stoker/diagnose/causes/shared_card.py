@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, number
+from stoker.diagnose.causes.cause import Cause, number, without_ceiling
 from stoker.diagnose.causes.signals import Signals
-from stoker.model.finding import Evidence, Finding, Fix, Severity
+from stoker.model.finding import Evidence, Finding, Fix
 
 CODE, NAME = "SK501", "the GPU is shared"
 _FIXES = (
@@ -17,18 +17,18 @@ def find(found: Signals) -> Finding | None:
     gpu = found.gpu
     if gpu is None or not gpu.shared:
         return None
-    busy = number("the card reads {} % busy, of all together", gpu.busy_pct, "%", "nvml")
-    return Finding(
-        code=CODE,
-        name=NAME,
-        says="another process computes on this GPU: the two take turns",
-        severity=Severity.WARNING,
-        recoverable_frac=None,
-        recoverable_of="GPU time of others",
-        evidence=(Evidence(gpu.sharing, None, "", "nvml"), *([busy] if busy else [])),
-        confirm="the same run on a card of its own",
-        fixes=_FIXES,
-        no_ceiling="how much of the time is the other's is not counted",
+    return without_ceiling(
+        CODE,
+        NAME,
+        "another process computes on this GPU: the two take turns",
+        "GPU time of others",
+        "how much of the time is the other's is not counted",
+        [
+            Evidence(gpu.sharing, None, "", "nvml"),
+            number("the card reads {} % busy, of all together", gpu.busy_pct, "%", "nvml"),
+        ],
+        "the same run on a card of its own",
+        _FIXES,
         in_code=False,
     )
 

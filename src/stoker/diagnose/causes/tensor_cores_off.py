@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, number, share
+from stoker.diagnose.causes.cause import Cause, number, share, without_ceiling
 from stoker.diagnose.causes.signals import GpuSignals, Signals
 from stoker.diagnose.causes.thresholds import DRAM_LOW_PCT, KERNELS_FRAC, TENSOR_OFF_PCT, TENSOR_WORK_PCT
-from stoker.model.finding import Evidence, Finding, Fix, Severity
+from stoker.model.finding import Evidence, Finding, Fix
 
 CODE, NAME = "SK405", "tensor cores off"
 _FIXES = (
@@ -26,17 +26,15 @@ def find(found: Signals) -> Finding | None:
     gpu = found.gpu
     if gpu is None or not _off(gpu):
         return None
-    return Finding(
-        code=CODE,
-        name=NAME,
-        says="the GPU works hard, and its tensor cores do nothing: matrix products run in plain FP32",
-        severity=Severity.WARNING,
-        recoverable_frac=None,
-        recoverable_of="GPU real work",
-        evidence=tuple(one for one in _evidence(gpu) if one is not None),
-        confirm="a short run under TF32: if ticks/s rise, matrix products were the limit",
-        fixes=_FIXES,
-        no_ceiling="how much of the work is matrix products is not counted",
+    return without_ceiling(
+        CODE,
+        NAME,
+        "the GPU works hard, and its tensor cores do nothing: matrix products run in plain FP32",
+        "GPU real work",
+        "how much of the work is matrix products is not counted",
+        _evidence(gpu),
+        "a short run under TF32: if ticks/s rise, matrix products were the limit",
+        _FIXES,
     )
 
 

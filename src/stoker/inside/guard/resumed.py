@@ -19,7 +19,9 @@ def install():
 
 
 def _watch_load(module):
-    load = module.load
+    load = getattr(module, "load", None)
+    if load is None:  # another torch: it cannot be told, and is not ours to stop
+        return
 
     @functools.wraps(load)
     def watched(f, *args, **kwargs):
@@ -37,7 +39,9 @@ def _remember(source):
 
 
 def _watch_optimizer(module):
-    load_state_dict = module.Optimizer.load_state_dict
+    load_state_dict = getattr(getattr(module, "Optimizer", None), "load_state_dict", None)
+    if load_state_dict is None:
+        return
 
     @functools.wraps(load_state_dict)
     def watched(self, state_dict, *args, **kwargs):

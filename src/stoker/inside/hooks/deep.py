@@ -54,8 +54,9 @@ class DeepHook(Hook):
         """The training goes on; the stage, if it had begun, ends a few ticks later as it would have."""
         self.fail(error, "call")
         self.tripwire = None
-        self.window.abandon()
-        self.window.row = {"state": "failed", "mode": self.mode, "why": self.error}
+        trouble = self.window.abandon()
+        why = self.error if trouble is None else "%s; then stopping the profiler: %s" % (self.error, trouble)
+        self.window.row = {"state": "failed", "mode": self.mode, "why": why}
 
     def forked(self):
         if self.window is not None:

@@ -143,11 +143,11 @@ def _env_count(env):
             count = object.__getattribute__(env, "num_envs")
             return count if isinstance(count, int) and count > 0 else 1
         except Exception:
-            pass
+            pass  # not there, or a property of theirs that fails in its own way: what it wraps may know
         try:
             env = object.__getattribute__(env, "env")
         except Exception:
-            break
+            break  # nothing inside: one environment
     return 1
 
 

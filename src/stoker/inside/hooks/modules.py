@@ -34,6 +34,11 @@ class ModuleHook(Hook):
         self.agent.known_as(replacement, FORWARD)
         self.patch(base, "__call__", replacement)
 
+    def arm_fault(self):
+        super().arm_fault()
+        if self.tripwire is not None:  # a fault for the tests: every call is to be counted, none passed over
+            self.recorder.thinning.hold(True)
+
     def begin(self, args):
         """Once a second the batch is looked at too; the rest is written out in `_outermost`."""
         recorder = self.recorder

@@ -128,8 +128,8 @@ def _in_place_of_213(kind, known, ours):
 def _around(kind, known, ours):
     init = kind.__init__
 
-    def __init__(self, name, args=None):
-        init(self, name, args)
+    def __init__(self, name, *args, **kwargs):
+        init(self, name, *args, **kwargs)
         if known.get(name, True) is not None and type(self) is kind:
             self.__class__ = ours
 
@@ -142,7 +142,9 @@ _NAMES_OF_INIT = {"name", "args", "run_callbacks_on_exit", "record", "torch", "j
 def _same_effect(kind, original, replacement):
     """It does nothing but set fields, and both set the same ones to the same values."""
     code = getattr(original, "__code__", None)
-    if code is None or not set(code.co_names) <= _NAMES_OF_INIT | {"_cupti_monitor_external_id"}:
+    if code is None or code.co_varnames[: code.co_argcount] != ("self", "name", "args"):
+        return False
+    if not set(code.co_names) <= _NAMES_OF_INIT | {"_cupti_monitor_external_id"}:
         return False
     made = [kind.__new__(kind) for _ in range(2)]
     for init, one in zip((original, replacement), made):

@@ -141,7 +141,7 @@ def named_inputs(command: Sequence[str], cwd: Path) -> tuple[Path, ...]:
     return tuple(
         path
         for _, value in _values(command)
-        if value and (path := cwd / value).exists() and path not in outputs
+        if value and os.path.exists(path := cwd / value) and path not in outputs
     )
 
 

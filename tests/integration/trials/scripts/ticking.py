@@ -1,4 +1,4 @@
-"""Ticks for ever; with `--setsid` its work is in a session of its own."""
+"""Ticks for ever, with the stub of torch; with `--setsid` its work is in a session of its own."""
 
 import os
 import sys
@@ -10,12 +10,10 @@ if "--setsid" in sys.argv:
     if os.fork():
         time.sleep(1000)
     os.setsid()
-model = torch.nn.Linear(4, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model, optimizer = torch.nn.Linear(), torch.optim.SGD()
 step = 0
 while True:
-    optimizer.zero_grad()
-    model(torch.randn(8, 4)).square().mean().backward()
+    torch.autograd.backward(model([1]))
     optimizer.step()
     step += 1
     if step % 50 == 0:

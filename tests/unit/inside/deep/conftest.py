@@ -82,7 +82,7 @@ class FakeTorch:
     def __init__(self, clock):
         self.clock = clock
         self.calls = []
-        self.fails = None
+        self.fails = ()
         self.slow_s = {}
         self.capturing = False
         self.enabled = False
@@ -119,7 +119,7 @@ class FakeTorch:
     def called(self, name):
         self.calls.append(name)
         self.clock.advance(self.slow_s.get(name, 0.0))
-        if self.fails == name:
+        if name in self.fails:
             raise RuntimeError(f"{name} failed")
 
     def enable(self, config, activities):

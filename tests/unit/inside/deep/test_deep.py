@@ -108,7 +108,7 @@ def test_does_not_wait_for_ever(make, clock, monkeypatch) -> None:
 @pytest.mark.parametrize("step", ["prepare", "enable", "synchronize", "disable", "query", "events"])
 def test_a_failure_is_ours_alone(step: str, make, driven) -> None:
     trained = make()
-    trained.torch.fails = step
+    trained.torch.fails = (step,)
     trained.ticks(DUE + 60)
     record = trained.read()
     assert record.deep.state == "failed"
@@ -119,6 +119,16 @@ def test_a_failure_is_ours_alone(step: str, make, driven) -> None:
     assert trained.recorder.at_tick is None
     assert "_guard" not in trained.torch.autograd.profiler.profile._prepare_trace.__qualname__
     assert "disable" in trained.torch.calls or step == "prepare"
+
+
+def test_a_profiler_that_does_not_stop_is_told_beside_what_failed_first(make) -> None:
+    trained = make()
+    trained.torch.fails = ("synchronize", "disable")
+    trained.ticks(DUE + 60)
+    assert trained.torch.calls.count("disable") == 1
+    why = trained.read().deep.why
+    assert "synchronize failed" in why
+    assert why.endswith("; then stopping the profiler: RuntimeError('disable failed')")
 
 
 def test_a_fault_before_it_is_due(make) -> None:
