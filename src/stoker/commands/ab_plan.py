@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from stoker.commands.run import _names
+from stoker.commands.options import named_steps
 from stoker.errors import UsageError
 from stoker.trials.ab import seeds
-from stoker.trials.ab.arms import kind_of, parse_settings, placeholders_of
 from stoker.trials.ab.metric import checked_pattern
 from stoker.trials.ab.parity import SEEDS
-from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan
+from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan, Windows, windows_of
+from stoker.trials.knobs import Channel, Kind, Setting, parse_settings
 
 _CONFIG = "{config}"
 _EXAMPLE = "stoker ab --b num_workers=8 -- python train.py"
@@ -39,7 +39,7 @@ def planned(args: argparse.Namespace) -> Plan:
         a=first,
         b=second,
         cwd=os.getcwd(),
-        windows=SCREENING if args.quick else CONFIRMING,
+        windows=_windows(args),
         pairs=args.pairs,
         order_seed=args.random_order,
         kind=kind,
@@ -49,9 +49,16 @@ def planned(args: argparse.Namespace) -> Plan:
         metric=args.metric,
         higher_is_better=args.higher_is_better,
         total=args.total,
-        named=tuple(_names(args, a)),
+        named=tuple(named_steps(args, a)),
         share=args.share,
+        guard=args.guard,
     )
+
+
+def _windows(args: argparse.Namespace) -> Windows:
+    if args.window_s is not None:
+        return windows_of(args.window_s)
+    return SCREENING if args.quick else CONFIRMING
 
 
 def _commands(args: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -67,7 +74,8 @@ def _commands(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _arm(settings: str, command: Sequence[str], config: str) -> ArmPlan:
     words = _with_config(command, config)
-    parse_settings(settings, words)  # a typo is told before anything runs
+    if "seed" in _placeholders(parse_settings(settings, words)):  # a typo is told before anything runs
+        raise UsageError("{seed} is filled in by the comparison itself", seen=settings, hint="leave it out")
     label = ", ".join(part for part in (settings, config and f"config {config}") if part)
     return ArmPlan(label or shlex.join(words), tuple(words), settings, config)
 
@@ -96,7 +104,7 @@ def _check_placeholders(a: ArmPlan, b: ArmPlan) -> None:
 
 
 def _check_one(name: str, arm: ArmPlan, other: ArmPlan) -> None:
-    own, others = (placeholders_of(parse_settings(one.settings, one.command)) for one in (arm, other))
+    own, others = (_placeholders(parse_settings(one.settings, one.command)) for one in (arm, other))
     for mark in sorted(others - own):
         if any(f"{{{mark}}}" in word for word in arm.command):
             raise UsageError(
@@ -106,10 +114,16 @@ def _check_one(name: str, arm: ArmPlan, other: ArmPlan) -> None:
             )
 
 
+def _placeholders(settings: Sequence[Setting]) -> set[str]:
+    return {setting.name for setting in settings if setting.knob.channel is Channel.PLACEHOLDER}
+
+
 def _kind(a: ArmPlan, b: ArmPlan) -> str:
     if a.command != b.command:
         return "unknown"  # what two commands or files differ in is not known: it must be looked at
-    return kind_of([*parse_settings(a.settings, a.command), *parse_settings(b.settings, b.command)])
+    first, second = (parse_settings(arm.settings, arm.command) for arm in (a, b))
+    kinds = {setting.knob.kind for setting in set(first) ^ set(second)}
+    return next((kind.value for kind in (Kind.DYNAMICS, Kind.NUMERIC) if kind in kinds), Kind.EXACT.value)
 
 
 def _seeds(kind: str, a: ArmPlan, b: ArmPlan, flag: str) -> tuple[tuple[int, ...], str]:

@@ -196,7 +196,7 @@ class Child:
         assert self._status is not None
         code = os.waitstatus_to_exitcode(self._status.wait_status)
         by_user = EndedBy.USER if self._asked_to_end else EndedBy.ITSELF
-        by_stoker = EndedBy.STOKER if self._ended_early else by_user
+        by_stoker = EndedBy.STOKER if self._ended_early and not self._asked_to_end else by_user
         ended_by = EndedBy.TIME_LIMIT if self._timed_out else by_stoker
         return Exit(None, -code, ended_by) if code < 0 else Exit(code, None, ended_by)
 

@@ -38,8 +38,9 @@ def folder(tmp_path: Path) -> Path:
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     base = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER", "PYTHON"))}
     path = f"{TESTS.parent / 'src'}{os.pathsep}{TESTS / 'stubs'}"
-    env = {**base, "PYTHONPATH": path, "STOKER_AB_WINDOWS": "1,20", "STOKER_HOME": str(folder / "home")}
-    argv = [sys.executable, "-m", "stoker", "ab", *words]
+    env = {**base, "PYTHONPATH": path, "STOKER_HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(folder)}
+    window = () if "--resume" in words else ("--window", "1s")
+    argv = [sys.executable, "-m", "stoker", "ab", *window, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
 
@@ -76,7 +77,7 @@ def test_a_comparison_from_end_to_end(folder: Path) -> None:
     assert "step" not in err  # the training's own words go to its log
     for one in trials:
         kept = Path(content["folder"]) / one["folder"]
-        assert "loss" in (kept / "log.txt").read_text()
+        assert "loss" in (kept / "output.log").read_text()
         assert json.loads((kept / "run.json").read_text())["command"][-1] == str(one["seed"])
     assert [row["k"] for row in journal(folder)][-1] == "end"
 
@@ -127,7 +128,7 @@ def test_a_script_that_always_crashes(folder: Path) -> None:
     (folder / "train.py").write_text("import torch\nprint('hello')\nraise KeyError('lr')\n")
     code, out, err = ab(folder, "--b-command", f"{sys.executable} train.py -x", *loop())
     assert code == 1, err
-    assert "INVALID: A fails (2 of 2 trials): KeyError: 'lr'" in out
+    assert "INVALID: A fails (1 of 1 trials), user_error: KeyError: 'lr'" in out
     assert "hello" in out
     assert "Traceback (most recent call last):" in out
     assert "Traceback" not in err

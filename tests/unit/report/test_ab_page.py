@@ -72,7 +72,7 @@ def test_a_failing_arm_shows_its_class_and_the_end_of_its_log() -> None:
         replace(trial(Arm.B, 1, 1.0, failure=failure), attempt=attempt, rates=None) for attempt in (1, 2)
     )
     shown = page((trial(Arm.A, 1, 5.0), *failed))
-    assert "INVALID: B fails (2 of 2 trials): CUDA out of memory" in shown
+    assert "INVALID: B fails (2 of 2 trials), out-of-memory: CUDA out of memory" in shown
     assert "out-of-memory" in shown
     assert "\\x1b[31mOOM" in shown
     assert "2 of 2" in shown
@@ -87,8 +87,8 @@ def test_parity_that_cannot_be_told_is_in_the_sentence() -> None:
 
 
 def test_short_windows_are_said() -> None:
-    assert "--quick" in page(session(), replace(PLAN, windows=SCREENING))
-    assert "--quick" not in page(session())
+    assert "windows of 20 s" in page(session(), replace(PLAN, windows=SCREENING))
+    assert "windows of" not in page(session())
 
 
 def test_a_plan_says_its_worst_case() -> None:

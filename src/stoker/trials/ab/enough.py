@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,26 @@ class Enough:
     folder: Path
     windows: Windows
     start_max_s: float
-    began_s: float
-    clock: Callable[[], float]
-    first_tick_s: float | None = None
     gave_up: str = ""
     """Why it was ended without a window."""
+    _first_tick_s: float | None = None
     _look_at_s: float = 0.0
+    _asked_s: float = 0.0
 
-    def __call__(self) -> bool:
-        now_s = self.clock()
+    def __call__(self, elapsed_s: float) -> bool:
+        """`elapsed_s`: since the start of the command. A trial may be made again, and begins anew then."""
+        if elapsed_s < self._asked_s:
+            self._first_tick_s = None
+        self._asked_s = elapsed_s
         ticks = _ticks_so_far(self.folder)
-        if not ticks and self.first_tick_s is None:
-            if now_s - self.began_s < self.start_max_s:
+        if not ticks and self._first_tick_s is None:
+            if elapsed_s < self.start_max_s:
                 return False
             self.gave_up = f"no training step within {self.start_max_s:.0f} s"
             return True
-        if self.first_tick_s is None:
-            self.first_tick_s, self._look_at_s = now_s, FIRST_LOOK_AT * self.windows.min_s
-        trained_s = now_s - self.first_tick_s
+        if self._first_tick_s is None:
+            self._first_tick_s, self._look_at_s = elapsed_s, FIRST_LOOK_AT * self.windows.min_s
+        trained_s = elapsed_s - self._first_tick_s
         if trained_s >= self.windows.max_s:
             return True
         if trained_s < self._look_at_s or ticks < self.windows.min_ticks:
