@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -126,10 +127,17 @@ def _sitting(
     return _code(ended)
 
 
+def _near(folder: Path) -> Path:
+    """As it can be typed here."""
+    cwd = Path.cwd()
+    return folder.relative_to(cwd) if folder.is_relative_to(cwd) else folder
+
+
 def _status(progress: Progress) -> None:
     """One line that is written over on a terminal; a line per trial elsewhere."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[2K{line(progress)}")
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\x1b[2K{line(progress)[: columns - 1]}")
     else:
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line(progress)}\n")
     sys.stderr.flush()
@@ -143,9 +151,9 @@ def _end_status() -> None:
 
 def _show(args: argparse.Namespace, ended: Ended, folder: Path) -> None:
     if args.json:
-        sys.stdout.write(ab_json.render(ended, str(folder)) + "\n")
+        sys.stdout.write(ab_json.render(ended, str(folder.resolve())) + "\n")
     else:
-        _show_page(args, ab_page.build(ended, folder))
+        _show_page(args, ab_page.build(ended, _near(folder)))
     sys.stdout.flush()
 
 

@@ -77,7 +77,7 @@ def _arm(settings: str, command: Sequence[str], config: str) -> ArmPlan:
     if "seed" in _placeholders(parse_settings(settings, words)):  # a typo is told before anything runs
         raise UsageError("{seed} is filled in by the comparison itself", seen=settings, hint="leave it out")
     label = ", ".join(part for part in (settings, config and f"config {config}") if part)
-    return ArmPlan(label or shlex.join(words), tuple(words), settings, config)
+    return ArmPlan(label or "as it is", tuple(words), settings, config)
 
 
 def _with_config(command: Sequence[str], config: str) -> list[str]:

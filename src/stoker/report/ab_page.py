@@ -30,7 +30,7 @@ def build(ended: Ended, folder: Path) -> Page:
     found = ended.answer
     blocks: list[Block] = [
         Sentence(sentence(ended)),
-        Facts((("A", ended.plan.a.label), ("B", ended.plan.b.label))),
+        Facts(_arms_named(ended.plan)),
     ]
     if ended.measures:
         blocks.append(_arms(ended))
@@ -43,6 +43,13 @@ def build(ended: Ended, folder: Path) -> Page:
         _next(ended, folder),
     ]
     return Page("A against B", _status(ended), tuple(blocks))
+
+
+def _arms_named(plan: Plan) -> tuple[tuple[str, str], ...]:
+    a, b = shlex.join(plan.a.command), shlex.join(plan.b.command)
+    if a == b:
+        return (("A", plan.a.label), ("B", plan.b.label), ("of", a))
+    return (("A", f"{plan.a.label}: {a}"), ("B", f"{plan.b.label}: {b}"))
 
 
 def _status(ended: Ended) -> str:
@@ -116,8 +123,7 @@ def _rows(ended: Ended) -> list[_Row]:
 
     return [
         _speed(ended.answer, usable),
-        both("updates per env step", "updates_per_env_step", lambda value: f"{value:.3g}"),
-        both("samples per update", "samples_per_tick", lambda value: f"{value:,.4g}"),
+        *(_two_trainings(both) if ended.answer.differs else ()),
         both("GPU busy", "busy_pct", lambda value: f"{value:.0f} %", "shown, not ranked on"),
         both("GPU real work", "real_work_pct", lambda value: f"{value:.0f} %"),
         both("GPU memory peak", "memory_peak_bytes", size),
@@ -125,6 +131,13 @@ def _rows(ended: Ended) -> list[_Row]:
         both("whole training", "whole_s", _long, _whole_source(usable)),
         ("failed trials", _failures(arms[0]), _failures(arms[1]), ""),
     ]
+
+
+def _two_trainings(both: Callable[..., _Row]) -> tuple[_Row, _Row]:
+    return (
+        both("updates per env step", "updates_per_env_step", lambda value: f"{value:.3g}"),
+        both("samples per update", "samples_per_tick", lambda value: f"{value:,.4g}"),
+    )
 
 
 def _speed(found: Answer, usable: Sequence[Sequence[ArmMeasure]]) -> _Row:

@@ -123,17 +123,16 @@ def _watch(spec: TrialSpec, standing: Standing, cwd: Path, run_id: str) -> _Watc
         watched = start_watched(standing.command, env, spec.folder, run_id, cwd=cwd, output=log)
     finally:
         os.close(log)
-    child, progress, done = watched.child, Progress(spec.folder, spec.folder / LOG), False
+    child, progress = watched.child, Progress(spec.folder, spec.folder / LOG)
+    enough = spec.enough or (lambda elapsed_s: False)
 
     def beat() -> None:
-        nonlocal done
-        done = done or (spec.enough is not None and spec.enough(time.monotonic() - child.started_s))
-        if done or progress.look():
+        if enough(time.monotonic() - child.started_s):
+            child.end_early(EndedBy.TIME_LIMIT)
+        elif progress.look():
             child.end_early()
 
     exit = child.wait(limit_s=spec.for_s, grace_s=GRACE_S, on_beat=beat)
-    if done and exit.ended_by is EndedBy.STOKER:
-        exit = replace(exit, ended_by=EndedBy.TIME_LIMIT)
     verdict, problems = watched.finish(exit)
     if child.beat_error is not None:
         problems.append(f"the trial was not looked after: {child.beat_error!r}")

@@ -22,7 +22,7 @@ from stoker.store.reading import load
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.trial import TrialResult
 
-from .conftest import SCRIPTS, tree_hash
+from .conftest import SCRIPTS, shadow_of, tree_hash
 
 Trial = Callable[..., TrialResult]
 PATIENCE_S = 120.0
@@ -79,7 +79,6 @@ def test_nothing_is_left_when_stoker_is_killed(
     folder = tmp_path / "ab" / f"killed-{mode.value}"
     driver = Path(__file__).with_name("stoker_with_a_trial.py")
     argv = [sys.executable, str(driver), str(SCRIPTS / "ticking.py"), str(folder), str(project), mode.value]
-    shadows = set(Path("/var/tmp").glob("stoker-shadow-*"))
     stoker = subprocess.Popen(argv, start_new_session=True)
     try:
         wait_for(lambda: (folder / "output.log").exists() and "step" in (folder / "output.log").read_text())
@@ -88,4 +87,4 @@ def test_nothing_is_left_when_stoker_is_killed(
         os.kill(stoker.pid, signal.SIGKILL)
         stoker.wait()
     wait_for(lambda: not left_of(folder))
-    wait_for(lambda: set(Path("/var/tmp").glob("stoker-shadow-*")) <= shadows)
+    wait_for(lambda: not shadow_of(folder).exists())

@@ -110,3 +110,17 @@ def test_markdown_escapes() -> None:
     plan = replace(PLAN, b=replace(PLAN.b, label="a|b <script>"))
     shown = markdown.render(ab_page.build(ended(session(), plan), FOLDER))
     assert "a\\|b \\<script\\>" in shown
+
+
+def test_a_setting_of_which_no_sign_was_seen_is_told_where_the_speed_shows_none() -> None:
+    doubt = "B, flag:--gamma=0.9: no effect was seen"
+    doubted = tuple(replace(one, doubtful=(doubt,)) for one in session())
+    assert doubt not in page(doubted)
+    assert doubt in page(doubted[:4], stopped="interrupted")
+
+
+def test_a_dead_setting_makes_it_invalid_and_is_named() -> None:
+    dead = replace(trial(Arm.B, 1, 5.0), dead=("flag:--lr=1: this setting has no effect in this script",))
+    shown = " ".join(page((trial(Arm.A, 1, 5.0), dead)).split())
+    assert "INVALID: B: flag:--lr=1: this setting has no effect in this script" in shown
+    assert "What to do - a setting the script reads" in shown
