@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from stoker.commands.options import named_steps
 from stoker.errors import UsageError
+from stoker.launch.command import locate
 from stoker.trials.ab import seeds
 from stoker.trials.ab.metric import checked_pattern
 from stoker.trials.ab.parity import SEEDS
 from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan, Windows, windows_of
-from stoker.trials.knobs import Channel, Kind, Setting, parse_settings
+from stoker.trials.knobs import Channel, Kind, Setting, parse_settings, prepare
 
 _CONFIG = "{config}"
 _EXAMPLE = "stoker ab --b num_workers=8 -- python train.py"
@@ -74,10 +76,19 @@ def _commands(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _arm(settings: str, command: Sequence[str], config: str) -> ArmPlan:
     words = _with_config(command, config)
-    if "seed" in _placeholders(parse_settings(settings, words)):  # a typo is told before anything runs
+    parsed = parse_settings(settings, words)
+    if "seed" in _placeholders(parsed):
         raise UsageError("{seed} is filled in by the comparison itself", seen=settings, hint="leave it out")
+    _try_out(parsed, words)
     label = ", ".join(part for part in (settings, config and f"config {config}") if part)
     return ArmPlan(label or "as it is", tuple(words), settings, config)
+
+
+def _try_out(settings: Sequence[Setting], words: Sequence[str]) -> None:
+    """A typo in a key, a file or the command is told now, and not after a minute of the other arm."""
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared = prepare(settings, words, os.environ, Path(scratch))
+    locate(prepared.command[0], prepared.env)
 
 
 def _with_config(command: Sequence[str], config: str) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from stoker.errors import DeviceInUse, UsageError
 from stoker.launch import procfs
 from stoker.model.gpu import bare_uuid
-from stoker.outside.gpu.readings import throttle_names
+from stoker.outside.gpu.readings import CHOSEN_CLOCKS, throttle_names
 from stoker.outside.gpu.seam import Facts, Gpus, Refused, Using, known
 
 CPU = "cpu"
@@ -25,7 +25,6 @@ EMPTY_WITHIN_S = 30.0
 CLEANED_WITHIN_S = 20.0
 IN_USE_BYTES = 2 * 2**30
 """Held on a card: somebody is at work there, also where a container hides the processes of others."""
-_HARMLESS = ("application clocks", "sync boost", "display clocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ def look(gpus: Gpus, device: str) -> DeviceState:
         index,
         known(answers.processes),
         known(answers.memory_used_bytes),
-        tuple(name for name in names if not any(word in name.lower() for word in _HARMLESS)),
+        tuple(name for name in names if name not in CHOSEN_CLOCKS),
     )
 
 

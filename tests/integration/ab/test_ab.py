@@ -216,7 +216,9 @@ def test_a_gpu_in_use_is_refused(
 
 
 def test_a_guard_that_lets_files_through_needs_the_users_word(folder: Path) -> None:
-    code, out, err = ab(folder, "--guard", "redirect", "--b-command", "python x.py", *loop("0.005"))
+    code, out, err = ab(
+        folder, "--guard", "redirect", "--b-command", f"{sys.executable} x.py", *loop("0.005")
+    )
     assert (code, out) == (2, "")
     assert "a trial could change what is yours" in err
     assert "files written by a program that is not Python" in err
@@ -241,6 +243,7 @@ def test_a_command_that_ends_too_soon(folder: Path) -> None:
         (["--a", "seed=1", "--b", "seed=2", *loop("{seed}")], "{seed} is filled in by the comparison"),
         (["--b", "nap=3", "--metric", "loss", *loop("{nap}")], "has no group"),
         (["--b", "nap=3", *loop("{nap}")], "A's command still holds {nap}"),
+        (["--b", "cfg:train.py:lr=3", *loop("1")], "train.py defines no lr"),
         (["--b-config", "x.yaml", *loop("1")], "does not say where x.yaml goes"),
         (["--b-command", "python 'x", *loop("1")], "--b-command cannot be read"),
         (["--pairs", "2", *loop("1")], "3 to 16 pairs"),
@@ -255,6 +258,13 @@ def test_mistakes_are_told_before_anything_runs(folder: Path, words: list[str], 
     assert (code, out) == (2, "")
     assert said in err
     assert "Traceback" not in err
+    assert not (folder / "home").exists()
+
+
+def test_a_command_that_is_not_there(folder: Path) -> None:
+    code, out, err = ab(folder, "--b-command", "pyhton train.py", *loop("1"))
+    assert (code, out) == (127, "")
+    assert "there is no command called pyhton" in err
     assert not (folder / "home").exists()
 
 
