@@ -75,7 +75,7 @@ def test_a_flag_that_does_nothing_is_named(project: Path, tmp_path: Path) -> Non
 
 
 def test_a_flag_the_script_follows_is_not(project: Path, tmp_path: Path) -> None:
-    _, said, err = ab(project, tmp_path / "home", "--b", "flag:--batch-size=16", "--time", "25s")
+    _, said, err = ab(project, tmp_path / "home", "--b", "flag:--batch-size=16")
     trials = said["trials"]
     assert isinstance(trials, list)
     assert len(trials) >= 2, err

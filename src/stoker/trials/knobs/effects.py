@@ -77,7 +77,8 @@ def _state(report: KnobReport) -> str:
 
 def _by_meaning(setting: Setting, meaning: str, mine: RunFacts, theirs: RunFacts | None) -> Liveness:
     values = mine.shown_by_meaning[meaning]
-    text = f"{meaning.replace('_', ' ')} {', '.join(sorted(map(str, values)))}"
+    found = sorted("none" if value is None else str(value) for value in values)
+    text = f"{meaning.replace('_', ' ')} {', '.join(found)}"
     matches = any(_equal(setting.value, value) for value in values)
     if theirs is not None:
         if theirs.shown_by_meaning[meaning] == values and matches:
