@@ -15,7 +15,7 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: ## set up, then watch a bundled trainer and read where its time goes
+demo: ## set up, watch a bundled trainer, read where its time goes, ask what would be faster
 	@sh examples/demo.sh
 
 test: $(READY) ## all tests that need no GPU

@@ -24,13 +24,16 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from stoker import __version__
+from stoker.outside.gpu.nvml import find_gpus
 from stoker.trials.ab.answer import Turn
 from stoker.trials.ab.arms import ArmRunner
 from stoker.trials.ab.measure import Arm
 from stoker.trials.ab.plan import ArmPlan, Plan, Windows
 from stoker.trials.ab.statistics import PAIRS, Outcome, Rule, first_answer
+from stoker.trials.guard.coverage import find_coverage
 
 PYTHON = sys.executable
+GPUS = find_gpus()
 TRAINERS = {
     "offpolicy": (PYTHON, "examples/offpolicy.py", "--steps", "10000000", "--num-envs", "4"),
     "vision": (PYTHON, "examples/vision.py", "--epochs", "100000", "--num-workers", "8"),
@@ -59,7 +62,9 @@ def _one(name: str, number: int, seconds: float, folder: Path) -> dict[str, obje
     side = ArmPlan(name, TRAINERS[name])
     windows = Windows("study", seconds, 50, 3 * seconds)
     plan = Plan(side, side, str(Path.cwd()), windows, start_max_s=120.0)
-    measure = ArmRunner(plan, folder / name)(Turn(Arm.A, number, 0, 1, None))
+    (folder / name).mkdir(exist_ok=True)
+    guard = find_coverage(cwd=Path.cwd()).mode
+    measure = ArmRunner(plan, folder / name, GPUS, guard)(Turn(Arm.A, number, 0, 1, None))
     return {
         "rates": measure.rates,
         "window_s": measure.window_s,

@@ -113,7 +113,7 @@ def ask(question: Question, out: Path, pairs: int, limit_s: float) -> dict[str, 
     env = {**os.environ, "STOKER_HOME": str(folder / "stoker"), "PYTHONUNBUFFERED": "1"}
     argv = question.argv(pairs, limit_s)
     if list((folder / "stoker" / "ab").glob("*/journal.jsonl")):
-        argv = [*argv[:4], "--resume", "--json", "--time", f"{limit_s:.0f}s"]
+        argv = [*argv[:4], "--resume", "--yes", "--json", "--time", f"{limit_s:.0f}s"]
     with (folder / "progress.txt").open("a") as progress:
         done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=progress, text=True, check=False)
     if not done.stdout.strip():

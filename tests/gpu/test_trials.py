@@ -65,7 +65,7 @@ def tried(tmp_path: Path, code: str, mode: GuardMode, for_s: float = 120.0) -> T
         pytest.skip(f"no {mode.value} here")
     folder = tmp_path / "ab" / mode.value
     spec = TrialSpec(
-        (sys.executable, str(script)), dict(os.environ), folder, for_s, uuid(), mode, cwd=project
+        (sys.executable, str(script)), dict(os.environ), folder, for_s, (uuid(),), mode, cwd=project
     )
     return run_trial(spec)
 

@@ -60,7 +60,8 @@ def pip_calls(clone: Path) -> list[str]:
 def test_a_torch_that_is_there_is_not_downloaded(clone: Path) -> None:
     done = demo(clone)
     assert done.returncode == 0, done.stderr
-    assert "stoker run -- python examples/vision.py" in done.stdout
+    assert "\nstoker run -- python examples/vision.py" in done.stdout
+    assert "\nstoker ab --b num_workers=4" in done.stdout
     [pip] = pip_calls(clone)
     assert pip.endswith("--editable .")
 

@@ -69,6 +69,20 @@ def test_commands_run_as_written(page: str, folder: Path) -> None:
             assert json.loads(shown)["schema"].startswith("stoker.")
 
 
+def test_comparisons_are_planned_as_written(folder: Path) -> None:
+    """Each command of the page of `ab`, with --dry-run: run, they would take minutes."""
+    text = (ROOT / "docs" / "ab.md").read_text("utf-8")
+    lines = [line[2:] for line in re.findall(r"^\$ stoker ab .*$", text, re.MULTILINE)]
+    lines = [line for line in lines if "--resume" not in line]
+    assert len(lines) >= 8
+    for name in ("old.yaml", "new.yaml"):
+        (folder / name).write_text("batch: 32\n")
+    for line in lines:
+        done = in_shell(line.replace("stoker ab", "stoker ab --dry-run"), folder)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        assert "a plan, nothing was run" in done.stdout
+
+
 def test_every_key_of_a_row_is_documented(folder: Path) -> None:
     stubs = ROOT / "tests" / "stubs"
     done = in_shell(f"stoker run --quiet -- python '{stubs}/stub_training.py' 400 0 1", folder)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from stoker.commands.ab_plan import planned
+from stoker.commands.guard_consent import agreed_guard
+from stoker.commands.options import declare_training, seconds
 from stoker.commands.output import declare_formats
-from stoker.commands.run import _declare_named, _seconds, _total
 from stoker.errors import StokerError, UsageError
+from stoker.outside.gpu.nvml import find_gpus
 from stoker.report import ab_json, ab_page, markdown, text
 from stoker.report.ab_progress import line
 from stoker.report.escape import printable
@@ -23,23 +25,20 @@ from stoker.trials.ab.measure import ArmMeasure
 from stoker.trials.ab.plan import Plan
 from stoker.trials.ab.session import Ended, Progress, Session
 from stoker.trials.ab.statistics import FIRST_LOOK, PAIRS, PAIRS_MAX, Outcome
-
-_TESTING = "STOKER_AB_WINDOWS"
-"""Seconds and ticks of a window, `1.5,20`: for tests of this command alone, no page says it is a result."""
+from stoker.trials.guard.mode import GuardMode
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.usage = "stoker ab [--a KNOBS] --b KNOBS [options] -- COMMAND …   or   stoker ab --resume [ID]"
     _declare_arms(parser)
     parser.add_argument("--quick", action="store_true", help="screening windows of 20 s in place of 45 s")
-    parser.add_argument("--pairs", type=_pairs, default=PAIRS, help=f"at most, {FIRST_LOOK} to {PAIRS_MAX}")
     parser.add_argument(
-        "--time", type=_seconds, dest="limit_s", metavar="20m", help="begin no trial after it"
+        "--window", type=seconds, dest="window_s", metavar="5s", help="steady training a trial must show"
     )
+    parser.add_argument("--pairs", type=_pairs, default=PAIRS, help=f"at most, {FIRST_LOOK} to {PAIRS_MAX}")
+    parser.add_argument("--time", type=seconds, dest="limit_s", metavar="20m", help="begin no trial after it")
     parser.add_argument("--random-order", type=int, metavar="SEED", help="draw who is first in each pair")
-    _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
-    _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
-    parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
+    declare_training(parser)
     parser.add_argument("--seed-flag", default="", metavar="--seed", help="the command's flag for its seed")
     parser.add_argument(
         "--metric", default="", metavar="REGEX", help="the loss in the log: 'loss: ([0-9.]+)'"
@@ -50,6 +49,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="of the metric (default: by its name)",
     )
     parser.add_argument("--share", action="store_true", help="though somebody else uses the GPU")
+    modes = [mode.value for mode in GuardMode]
+    parser.add_argument(
+        "--guard", choices=modes, default=GuardMode.AUTO.value, help="against writes of trials"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and its worst-case time")
     parser.add_argument("--resume", nargs="?", const="", metavar="ID", help="go on with an unfinished one")
     parser.add_argument("--yes", action="store_true", help="ask nothing")
@@ -79,23 +82,14 @@ def run(args: argparse.Namespace) -> int:
             )  # fmt: skip
         found = sessions.find(args.resume)
         return _sitting(args, found.plan, found.folder, found.measures)
-    plan = _with_testing_windows(planned(args))
+    plan = planned(args)
     if args.dry_run:
         _show_page(args, ab_page.plan_page(plan))
         return 0
     earlier = sessions.unfinished_of(plan)
     if earlier is not None and _wants(earlier.folder, len(earlier.measures), args):
         return _sitting(args, plan, earlier.folder, earlier.measures)
-    return _sitting(args, plan, sessions.create(plan.a.command))
-
-
-def _with_testing_windows(plan: Plan) -> Plan:
-    given = os.environ.get(_TESTING)
-    if not given:
-        return plan
-    seconds, ticks = given.split(",")
-    windows = replace(plan.windows, name="testing", min_s=float(seconds), min_ticks=int(ticks), max_s=30.0)
-    return replace(plan, windows=windows, start_max_s=60.0)
+    return _sitting(args, plan)
 
 
 def _wants(folder: Path, trials: int, args: argparse.Namespace) -> bool:
@@ -111,26 +105,39 @@ def _wants(folder: Path, trials: int, args: argparse.Namespace) -> bool:
 
 
 def _sitting(
-    args: argparse.Namespace, plan: Plan, folder: Path, measures: tuple[ArmMeasure, ...] = ()
+    args: argparse.Namespace, plan: Plan, folder: Path | None = None, measures: tuple[ArmMeasure, ...] = ()
 ) -> int:
     os.chdir(plan.cwd)
+    guard = agreed_guard(GuardMode(plan.guard), Path(plan.cwd), yes=args.yes)
+    folder = folder or sessions.create(plan.a.command)
     session = Session(plan, folder.resolve(), measures, args.limit_s, _status)
+    gpus = find_gpus()
     try:
-        ended = session.run(ArmRunner(plan, folder.resolve()))
+        ended = session.run(ArmRunner(plan, folder.resolve(), gpus, guard))
     except StokerError as error:
+        _end_status()
         if not session.measures:
             raise
-        sys.stderr.write(printable(f"stoker: stopped: {error.message} ({error.seen})") + "\n")
+        sys.stderr.write(printable(str(error)) + "\n")
         ended = session.stopped(error.message)
+    finally:
+        gpus.close()
     _end_status()
     _show(args, ended, folder)
     return _code(ended)
 
 
+def _near(folder: Path) -> Path:
+    """As it can be typed here."""
+    cwd = Path.cwd()
+    return folder.relative_to(cwd) if folder.is_relative_to(cwd) else folder
+
+
 def _status(progress: Progress) -> None:
     """One line that is written over on a terminal; a line per trial elsewhere."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[2K{line(progress)}")
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\x1b[2K{line(progress)[: columns - 1]}")
     else:
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line(progress)}\n")
     sys.stderr.flush()
@@ -144,9 +151,9 @@ def _end_status() -> None:
 
 def _show(args: argparse.Namespace, ended: Ended, folder: Path) -> None:
     if args.json:
-        sys.stdout.write(ab_json.render(ended, str(folder)) + "\n")
+        sys.stdout.write(ab_json.render(ended, str(folder.resolve())) + "\n")
     else:
-        _show_page(args, ab_page.build(ended, folder))
+        _show_page(args, ab_page.build(ended, _near(folder)))
     sys.stdout.flush()
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from stoker.commands.run import _names
+from stoker.commands.options import named_steps
 from stoker.errors import UsageError
+from stoker.launch.command import locate
 from stoker.trials.ab import seeds
-from stoker.trials.ab.arms import kind_of, parse_settings, placeholders_of
 from stoker.trials.ab.metric import checked_pattern
 from stoker.trials.ab.parity import SEEDS
-from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan
+from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan, Windows, windows_of
+from stoker.trials.knobs import Channel, Kind, Setting, parse_settings, prepare
 
 _CONFIG = "{config}"
 _EXAMPLE = "stoker ab --b num_workers=8 -- python train.py"
@@ -39,7 +41,7 @@ def planned(args: argparse.Namespace) -> Plan:
         a=first,
         b=second,
         cwd=os.getcwd(),
-        windows=SCREENING if args.quick else CONFIRMING,
+        windows=_windows(args),
         pairs=args.pairs,
         order_seed=args.random_order,
         kind=kind,
@@ -49,9 +51,16 @@ def planned(args: argparse.Namespace) -> Plan:
         metric=args.metric,
         higher_is_better=args.higher_is_better,
         total=args.total,
-        named=tuple(_names(args, a)),
+        named=tuple(named_steps(args, a)),
         share=args.share,
+        guard=args.guard,
     )
+
+
+def _windows(args: argparse.Namespace) -> Windows:
+    if args.window_s is not None:
+        return windows_of(args.window_s)
+    return SCREENING if args.quick else CONFIRMING
 
 
 def _commands(args: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -67,9 +76,19 @@ def _commands(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _arm(settings: str, command: Sequence[str], config: str) -> ArmPlan:
     words = _with_config(command, config)
-    parse_settings(settings, words)  # a typo is told before anything runs
+    parsed = parse_settings(settings, words)
+    if "seed" in _placeholders(parsed):
+        raise UsageError("{seed} is filled in by the comparison itself", seen=settings, hint="leave it out")
+    _try_out(parsed, words)
     label = ", ".join(part for part in (settings, config and f"config {config}") if part)
-    return ArmPlan(label or shlex.join(words), tuple(words), settings, config)
+    return ArmPlan(label or "as it is", tuple(words), settings, config)
+
+
+def _try_out(settings: Sequence[Setting], words: Sequence[str]) -> None:
+    """A typo in a key, a file or the command is told now, and not after a minute of the other arm."""
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared = prepare(settings, words, os.environ, Path(scratch))
+    locate(prepared.command[0], prepared.env)
 
 
 def _with_config(command: Sequence[str], config: str) -> list[str]:
@@ -96,7 +115,7 @@ def _check_placeholders(a: ArmPlan, b: ArmPlan) -> None:
 
 
 def _check_one(name: str, arm: ArmPlan, other: ArmPlan) -> None:
-    own, others = (placeholders_of(parse_settings(one.settings, one.command)) for one in (arm, other))
+    own, others = (_placeholders(parse_settings(one.settings, one.command)) for one in (arm, other))
     for mark in sorted(others - own):
         if any(f"{{{mark}}}" in word for word in arm.command):
             raise UsageError(
@@ -106,10 +125,16 @@ def _check_one(name: str, arm: ArmPlan, other: ArmPlan) -> None:
             )
 
 
+def _placeholders(settings: Sequence[Setting]) -> set[str]:
+    return {setting.name for setting in settings if setting.knob.channel is Channel.PLACEHOLDER}
+
+
 def _kind(a: ArmPlan, b: ArmPlan) -> str:
     if a.command != b.command:
         return "unknown"  # what two commands or files differ in is not known: it must be looked at
-    return kind_of([*parse_settings(a.settings, a.command), *parse_settings(b.settings, b.command)])
+    first, second = (parse_settings(arm.settings, arm.command) for arm in (a, b))
+    kinds = {setting.knob.kind for setting in set(first) ^ set(second)}
+    return next((kind.value for kind in (Kind.DYNAMICS, Kind.NUMERIC) if kind in kinds), Kind.EXACT.value)
 
 
 def _seeds(kind: str, a: ArmPlan, b: ArmPlan, flag: str) -> tuple[tuple[int, ...], str]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import re
 import shutil
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from stoker.commands.attach import attach
+from stoker.commands.options import declare_training, named_steps, seconds
 from stoker.commands.output import declare_formats, show_after
 from stoker.diagnose.failure import combine
-from stoker.diagnose.summary import parse_total
 from stoker.errors import StokerError, UsageError
 from stoker.launch import failure, injection
 from stoker.launch.beginning import begun, ended
@@ -31,20 +28,14 @@ from stoker.store import folder as folders
 from stoker.store.reading import load
 from stoker.trials.knobs import Setting, parse_settings, prepare, unprepared
 
-_NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_MODULE_FLAG = re.compile(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)?|--module", re.ASCII)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?", re.ASCII)
-_UNITS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.usage = "stoker run [options] -- COMMAND …   or   stoker run --pid N"
-    parser.add_argument("--for", dest="limit_s", type=_seconds, metavar="90s", help="end it after this time")
+    parser.add_argument("--for", dest="limit_s", type=seconds, metavar="90s", help="end it after this time")
     parser.add_argument(
-        "--grace", type=_seconds, default=10.0, metavar="10s", help="between INT, TERM and KILL"
+        "--grace", type=seconds, default=10.0, metavar="10s", help="between INT, TERM and KILL"
     )
-    _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
-    _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
+    declare_training(parser)
     parser.add_argument(
         "--with",
         dest="settings",
@@ -53,7 +44,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="num_workers=8,bf16",
         help="turn these knobs; stoker knobs lists them",
     )
-    parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
     parser.add_argument(
         "--deep",
         action=argparse.BooleanOptionalAction,
@@ -63,30 +53,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="record, show no page")
     parser.add_argument("--pid", type=int, help="watch a job that already runs, from outside")
     declare_formats(parser)
-
-
-def _declare_named(parser: argparse.ArgumentParser, flag: str, form: str, text: str) -> None:
-    parser.add_argument(flag, action="append", default=[], type=_named, metavar=form, help=text)
-
-
-def _seconds(text: str) -> float:
-    match = _DURATION.fullmatch(text)
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if seconds <= 0 or not math.isfinite(seconds):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 10m or 2h")
-    return seconds
-
-
-def _named(text: str) -> str:
-    if not _NAMED.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form module:Class.method")
-    return text
-
-
-def _total(text: str) -> str:
-    if parse_total(text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r}: write e.g. '100000 ticks', '5e6 env_steps', '90 epochs'")
-    return text
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,7 +81,7 @@ def _watched(args: argparse.Namespace, command: list[str], settings: tuple[Setti
         texts = tuple(setting.text for setting in settings)
         info = replace(begun(folder, command, total=args.total), settings=texts)
         folders.write_info(folder, info)
-        names, deep = _names(args, command), _deep(args.deep)
+        names, deep = named_steps(args, command), _deep(args.deep)
         env = injection.environment(base, folder, info.id, names, deep)
         watched = start_watched(command, env, folder, info.id)
     except StokerError:
@@ -142,33 +108,6 @@ def _deep(wanted: bool | None) -> str | None:
     if wanted is not None:
         return "asked" if wanted else None
     return "auto" if lacks_gpm(gpu_capabilities()) else None
-
-
-def _names(args: argparse.Namespace, command: list[str]) -> list[str]:
-    """A name in the script itself may be given by the script's own name, or by its module's."""
-    scripts = _scripts(command)
-
-    def resolved(entry: str) -> str:
-        module, _, path = entry.partition(":")
-        return f"__main__:{path}" if module in scripts else entry
-
-    return [f"env={resolved(entry)}" for entry in args.env] + [
-        f"eval={resolved(entry)}" for entry in args.eval
-    ]
-
-
-def _scripts(command: list[str]) -> set[str]:
-    """What the command runs as `__main__`: `train` of `python train.py`, `pkg.train` of
-    `python -m pkg.train`. A `-m` after a script is the script's own flag."""
-    names = set()
-    for word, following in pairwise([*command, ""]):
-        if word.endswith(".py"):
-            names.add(Path(word).stem)
-            break
-        if match := _MODULE_FLAG.fullmatch(word):
-            module = match[1] or following
-            names |= {module, f"{module}.__main__"}  # a package runs its __main__.py
-    return names | {Path(word).stem for word in command if word.endswith(".py")}
 
 
 def _beat(args: argparse.Namespace, folder: Path, child: Child) -> Callable[[], None] | None:

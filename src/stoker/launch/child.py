@@ -111,7 +111,7 @@ class Child:
         self._status: reaper.Status | None = None
         self._asked_to_end = False
         self._timed_out = False
-        self._ended_early = False
+        self._ended_early: EndedBy | None = None
         self._insistence = Insistence()
         self._repeats = Repeats()
 
@@ -120,9 +120,9 @@ class Child:
         """After its end: what it used, exactly, with all below it that was waited for."""
         return self._status.cpu_s if self._status else None
 
-    def end_early(self) -> None:
-        """From `on_beat`: the tree is ended at once, TERM first."""
-        self._ended_early = True
+    def end_early(self, as_: EndedBy = EndedBy.STOKER) -> None:
+        """From `on_beat`: the tree is ended at once, TERM first; as at its time limit, INT first."""
+        self._ended_early = self._ended_early or as_
 
     def members(self) -> list[Member]:
         """All live processes of the run."""
@@ -172,7 +172,8 @@ class Child:
             self._timed_out = True
             return Ladder(self.members, tree.ALL_STEPS, grace_s, now)
         if self._ended_early or now >= self._insistence.end_at or self._insistence.at_once:
-            return Ladder(self.members, tree.ALL_STEPS[1:], grace_s, now)
+            in_order = self._ended_early is EndedBy.TIME_LIMIT
+            return Ladder(self.members, tree.ALL_STEPS[0 if in_order else 1 :], grace_s, now)
         return None
 
     def _climb(self, ladder: Ladder, now: float) -> bool:
@@ -195,9 +196,9 @@ class Child:
     def _exit(self) -> Exit:
         assert self._status is not None
         code = os.waitstatus_to_exitcode(self._status.wait_status)
-        by_user = EndedBy.USER if self._asked_to_end else EndedBy.ITSELF
-        by_stoker = EndedBy.STOKER if self._ended_early else by_user
-        ended_by = EndedBy.TIME_LIMIT if self._timed_out else by_stoker
+        by_us = self._ended_early or EndedBy.ITSELF
+        by_user = EndedBy.USER if self._asked_to_end else by_us
+        ended_by = EndedBy.TIME_LIMIT if self._timed_out else by_user
         return Exit(None, -code, ended_by) if code < 0 else Exit(code, None, ended_by)
 
     def _hear(self, event: signal.struct_siginfo) -> None:

@@ -10,6 +10,7 @@ folders. It is started before the trial, with the lock of its GPU: until it has 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import select
 import shutil
@@ -82,14 +83,15 @@ def clean_up(run_id: str, folders: Sequence[Path]) -> None:
     tree.end(lambda: tree.members(run_id, Identity(-1, None)), steps=(signal.SIGKILL,))
     for folder in folders:
         if folder.name.startswith(REMOVABLE):
-            _open_work_folders(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
 
 
-def _open_work_folders(folder: Path) -> None:
-    """An overlay leaves one that even its owner may not enter."""
+def remove_folder(folder: Path) -> None:
+    """Of a trial. An overlay leaves a work folder nobody may enter, not even its owner."""
     for work in folder.glob("layers/*/work/work"):
-        work.chmod(0o700)
+        with contextlib.suppress(OSError):
+            work.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from stoker.report.page import Block, Facts, NextCommand, Notes, Page, Sentence,
 from stoker.trials.ab.answer import Answer
 from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.parity import ParityState
-from stoker.trials.ab.plan import SCREENING, Plan
+from stoker.trials.ab.plan import CONFIRMING, Plan
 from stoker.trials.ab.session import Ended
 from stoker.trials.ab.sessions import short_name
 from stoker.trials.ab.statistics import PAIRS_MAX, SAME_FRAC, Estimate, Outcome
@@ -30,7 +30,7 @@ def build(ended: Ended, folder: Path) -> Page:
     found = ended.answer
     blocks: list[Block] = [
         Sentence(sentence(ended)),
-        Facts((("A", ended.plan.a.label), ("B", ended.plan.b.label))),
+        Facts(_arms_named(ended.plan)),
     ]
     if ended.measures:
         blocks.append(_arms(ended))
@@ -39,9 +39,17 @@ def build(ended: Ended, folder: Path) -> Page:
     blocks += [
         Notes("What is compared", _compared(ended)),
         Notes("What went wrong", _troubles(ended.measures)),
+        Notes("What to do", (found.help,) if found.help else ()),
         _next(ended, folder),
     ]
     return Page("A against B", _status(ended), tuple(blocks))
+
+
+def _arms_named(plan: Plan) -> tuple[tuple[str, str], ...]:
+    a, b = shlex.join(plan.a.command), shlex.join(plan.b.command)
+    if a == b:
+        return (("A", plan.a.label), ("B", plan.b.label), ("of", a))
+    return (("A", f"{plan.a.label}: {a}"), ("B", f"{plan.b.label}: {b}"))
 
 
 def _status(ended: Ended) -> str:
@@ -115,8 +123,7 @@ def _rows(ended: Ended) -> list[_Row]:
 
     return [
         _speed(ended.answer, usable),
-        both("updates per env step", "updates_per_env_step", lambda value: f"{value:.3g}"),
-        both("samples per update", "samples_per_tick", lambda value: f"{value:,.4g}"),
+        *(_two_trainings(both) if ended.answer.differs else ()),
         both("GPU busy", "busy_pct", lambda value: f"{value:.0f} %", "shown, not ranked on"),
         both("GPU real work", "real_work_pct", lambda value: f"{value:.0f} %"),
         both("GPU memory peak", "memory_peak_bytes", size),
@@ -124,6 +131,13 @@ def _rows(ended: Ended) -> list[_Row]:
         both("whole training", "whole_s", _long, _whole_source(usable)),
         ("failed trials", _failures(arms[0]), _failures(arms[1]), ""),
     ]
+
+
+def _two_trainings(both: Callable[..., _Row]) -> tuple[_Row, _Row]:
+    return (
+        both("updates per env step", "updates_per_env_step", lambda value: f"{value:.3g}"),
+        both("samples per update", "samples_per_tick", lambda value: f"{value:,.4g}"),
+    )
 
 
 def _speed(found: Answer, usable: Sequence[Sequence[ArmMeasure]]) -> _Row:
@@ -170,12 +184,16 @@ def _compared(ended: Ended) -> tuple[str, ...]:
     lines = [*found.differs]
     if found.parity is not None:
         lines.append(f"{_PARITY[found.parity.state]}: {found.parity.text}")
-    elif ended.measures:
+    elif ended.measures and not plan.needs_parity:
         lines.append("what differs changes neither the samples nor the arithmetic: no check of the loss")
-    if plan.windows.name == SCREENING.name:
-        lines.append("short windows (--quick): a slow drift or a rare stall may have been missed")
+    if plan.windows.min_s < CONFIRMING.min_s:
+        lines.append(
+            f"windows of {plan.windows.min_s:.3g} s: a slow drift or a rare stall may have been missed"
+        )
     if found.outcome is Outcome.SAME and found.estimate and found.estimate.p < found.estimate.p_needed:
         lines.append(f"there is a difference, too small to count: {100 * (found.estimate.ratio - 1):+.1f} %")
+    if found.outcome not in (Outcome.WIN, Outcome.LOSS):
+        lines += sorted({doubt for one in ended.measures for doubt in one.doubtful})
     lines += sorted({note for one in ended.measures for note in one.notes})
     return tuple(lines)
 
@@ -205,8 +223,10 @@ def _next(ended: Ended, folder: Path) -> NextCommand:
         return NextCommand(f"stoker ab --resume {short_name(folder)}", "goes on where it stopped")
     if ended.answer.outcome is Outcome.AMBIGUOUS and ended.plan.pairs < PAIRS_MAX:
         return NextCommand(f"stoker ab --pairs {PAIRS_MAX} …", "a new comparison that may look more often")
-    last = next((one.folder for one in reversed(ended.measures) if one.arm is Arm.B), "")
-    return NextCommand(f"stoker why {folder / last}" if last else "stoker ab --help", "B's last trial")
+    if not ended.measures:
+        return NextCommand("stoker ab --help", "")
+    last = max(ended.measures, key=lambda one: (one.arm is Arm.B, one.pair, one.attempt))
+    return NextCommand(f"stoker why {folder / last.folder}", f"{last.arm}'s last trial")
 
 
 def plan_page(plan: Plan) -> Page:

@@ -21,6 +21,7 @@ def line(progress: Progress) -> str:
     elif found.pairs:
         ratio = math.exp(fmean(math.log(pair.ratio) for pair in found.pairs))
         parts.append(f"B/A {ratio:.3f}")
-    parts.append(f"{duration(progress.elapsed_s)} done")
+    if progress.elapsed_s >= 1:
+        parts.append(f"{duration(progress.elapsed_s)} done")
     parts.append(f"at most {duration(progress.left_at_most_s)} left")
     return " · ".join(parts)

@@ -17,8 +17,10 @@ class Followed:
     path: Path
     pid: int
     offset: int = 0
+    ticks: int = 0
+    env_steps: int = 0
     steps: int = 0
-    """Ticks and steps of environments."""
+    """Ticks and calls of environments: whether something moves."""
     ranked: bool = False
     failed: bool = False
     ended: bool = False
@@ -44,7 +46,8 @@ class Followed:
     def _take(self, row: dict[str, Any]) -> None:
         match row.get("k"):
             case wire.SECOND:
-                self.steps = int(row.get("ticks") or 0) + int(row.get("env_calls") or 0)
+                self.ticks, self.env_steps = int(row.get("ticks") or 0), int(row.get("env_steps") or 0)
+                self.steps = self.ticks + int(row.get("env_calls") or 0)
                 if row.get("tick_max_s"):
                     self.slowest_s.append(float(row["tick_max_s"]))
             case wire.RANK:
@@ -57,3 +60,20 @@ class Followed:
     @property
     def trains(self) -> bool:
         return self.ranked or self.steps > 0
+
+
+@dataclass
+class FollowedRun:
+    """All processes of a run that is being written."""
+
+    folder: Path
+    _files: dict[Path, Followed] = field(default_factory=dict)
+
+    def read_on(self) -> list[Followed]:
+        for path in (self.folder / "inside").glob("*-*.jsonl"):
+            pid = path.name.partition("-")[0]
+            if path not in self._files and pid.isdigit():
+                self._files[path] = Followed(path, int(pid))
+        for one in self._files.values():
+            one.read_on()
+        return list(self._files.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -65,14 +66,20 @@ class _Watching:
     hung: bool
 
 
-def attempt(spec: TrialSpec, cwd: Path, lock: int) -> Attempt:
+def attempt(spec: TrialSpec, cwd: Path, locks: Sequence[int]) -> Attempt:
+    """`locks`: descriptors that are held until nothing of the trial is left, whatever becomes of Stoker."""
     _make_folder(spec.folder)
-    info = replace(begun(spec.folder, spec.command), id=_unique_id(spec.folder), cwd=str(cwd))
+    info = replace(
+        begun(spec.folder, spec.command, total=spec.total),
+        id=_unique_id(spec.folder),
+        cwd=str(cwd),
+        settings=spec.settings,
+    )
     folders.write_info(spec.folder, info)
     env = {**_SHORT_TIMEOUTS, **spec.env}
     standing = put_up(spec.guard, spec.command, env, folder=spec.folder, cwd=cwd, hide=spec.hide)
     try:
-        guardian = start_guardian(info.id, standing.folders, held=[lock])
+        guardian = start_guardian(info.id, standing.folders, held=locks)
         try:
             _preflight(spec, standing, cwd)
             seen = _watch(spec, standing, cwd, info.id)
@@ -110,22 +117,25 @@ def _preflight(spec: TrialSpec, standing: Standing, cwd: Path) -> None:
 
 
 def _watch(spec: TrialSpec, standing: Standing, cwd: Path, run_id: str) -> _Watching:
-    env = injection.environment(standing.env, spec.folder, run_id, ())
+    env = injection.environment(standing.env, spec.folder, run_id, spec.named)
     log = os.open(spec.folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         watched = start_watched(standing.command, env, spec.folder, run_id, cwd=cwd, output=log)
     finally:
         os.close(log)
-    progress = Progress(spec.folder, spec.folder / LOG)
+    child, progress = watched.child, Progress(spec.folder, spec.folder / LOG)
+    enough = spec.enough or (lambda elapsed_s: False)
 
     def beat() -> None:
-        if progress.look():
-            watched.child.end_early()
+        if enough(time.monotonic() - child.started_s):
+            child.end_early(EndedBy.TIME_LIMIT)
+        elif progress.look():
+            child.end_early()
 
-    exit = watched.child.wait(limit_s=spec.for_s, grace_s=GRACE_S, on_beat=beat)
+    exit = child.wait(limit_s=spec.for_s, grace_s=GRACE_S, on_beat=beat)
     verdict, problems = watched.finish(exit)
-    if watched.child.beat_error is not None:
-        problems.append(f"the trial was not looked after: {watched.child.beat_error!r}")
+    if child.beat_error is not None:
+        problems.append(f"the trial was not looked after: {child.beat_error!r}")
     early = exit.ended_by is EndedBy.STOKER
     return _Watching(
         exit,
@@ -141,7 +151,7 @@ def _made(spec: TrialSpec, info: RunInfo, seen: _Watching, written: tuple[str, .
     tail = tail_of(spec.folder / LOG, LOG_TAIL_BYTES)
     if seen.exit.code == REFUSED and "stoker: the write guard failed" in tail:
         raise GuardFailed("the write guard could not be put up", seen=tail.strip().splitlines()[-1])
-    resumed = outputs.resumed_from(spec.folder)
+    resumed = outputs.seen_by_trial(outputs.resumed_from(spec.folder), spec.hide)
     failed = classify_failure(tail, seen.exit, run.processes, hung=seen.hung, oom_killed=seen.oom_killed)
     result = TrialResult(
         folder=spec.folder,

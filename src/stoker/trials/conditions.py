@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stoker.model.gpu import GpuReading
 from stoker.model.run import Run
+from stoker.outside.gpu.readings import CHOSEN_CLOCKS
 
 SLOW_CLOCK_FRAC = 0.75
 BUSY_PCT = 50.0
-_HARMLESS = ("application clocks setting", "sync boost", "display clocks setting")
 
 
 def notes_on_conditions(run: Run) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def _foreign(readings: tuple[GpuReading, ...]) -> list[str]:
 
 
 def _slowed(readings: tuple[GpuReading, ...]) -> list[str]:
-    reasons = {reason for reading in readings for reason in reading.throttled_by or ()} - set(_HARMLESS)
+    reasons = {reason for reading in readings for reason in reading.throttled_by or ()} - CHOSEN_CLOCKS
     return [f"the GPU's clock was held down: {', '.join(sorted(reasons))}"] if reasons else []
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stoker.launch import procfs
-from stoker.store.following import Followed
+from stoker.store.following import Followed, FollowedRun
 from stoker.trials.failures.signatures import names_a_root
 
 AFTER_A_DEATH_S = 15.0
@@ -30,8 +30,7 @@ class Progress:
     """`look` says why the trial is lost, or nothing."""
 
     def __init__(self, folder: Path, log: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._folder, self._log, self._clock = folder / "inside", log, clock
-        self._files: dict[Path, Followed] = {}
+        self._run, self._log, self._clock = FollowedRun(folder), log, clock
         self._steps = 0
         self._moved_s = clock()
         self.hung = False
@@ -39,12 +38,7 @@ class Progress:
 
     def look(self) -> str:
         now = self._clock()
-        for path in self._folder.glob("*-*.jsonl"):
-            if path not in self._files and path.name.partition("-")[0].isdigit():
-                self._files[path] = Followed(path, int(path.name.partition("-")[0]))
-        files = list(self._files.values())
-        for one in files:
-            one.read_on()
+        files = self._run.read_on()
         steps = sum(one.steps for one in files)
         if steps != self._steps:
             self._steps, self._moved_s = steps, now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +22,8 @@ class TrialSpec:
     """The trial's own, made by `run_trial`: a run folder that `store.reading.load` reads. The folder above
     it belongs to the ab: what one trial learns of the script's outputs is kept there for the next."""
     for_s: float
-    device: str | None = None
-    """UUID of the GPU the trial has for itself; None: the CPU."""
+    devices: tuple[str, ...] = ()
+    """UUIDs of the GPUs the trial has for itself (`outside.gpu.visible`); none: the CPU."""
     guard: GuardMode = GuardMode.AUTO
     """Anything but AUTO is taken as tried before (`find_coverage`)."""
     share: bool = False
@@ -33,6 +33,15 @@ class TrialSpec:
     hide: tuple[Path, ...] = ()
     """Outputs of earlier runs which the trial must not see, besides those found out."""
     cwd: Path | None = None
+    named: tuple[str, ...] = ()
+    """`env=module:Class.method`, `eval=module:function`: what to look at inside, besides the usual."""
+    total: str | None = None
+    """Length of the whole training, as the user wrote it."""
+    settings: tuple[str, ...] = ()
+    """What of the command and its environment was set by knobs, for the page of this run."""
+    enough: Callable[[float], bool] | None = None
+    """Asked once a second with the seconds since this start of the command; yes ends it, as its time limit
+    would. A trial that is made again starts again: the seconds are then fewer than before."""
 
 
 @dataclass(frozen=True, slots=True)

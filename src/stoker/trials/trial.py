@@ -7,10 +7,12 @@ with those files hidden, once or twice (`guard/outputs.py` has the rule).
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.errors import GuardFailed, UsageError
+from stoker.errors import FolderError, GuardFailed, UsageError
 from stoker.model.exit import EndedBy
 from stoker.outside.gpu.nvml import find_gpus
 from stoker.outside.gpu.seam import Gpus
@@ -35,11 +37,24 @@ def run_trial(spec: TrialSpec, *, gpus: Gpus | None = None) -> TrialResult:
     spec = replace(spec, cwd=cwd, folder=spec.folder.absolute())
     if spec.guard is GuardMode.AUTO:
         spec = replace(spec, guard=_safe_mode(spec, cwd))
+    try:
+        return _with_its_devices(spec, cwd, gpus)
+    except OSError as error:
+        raise FolderError(
+            f"a trial could not be made: {error.strerror or error}",
+            seen=str(error.filename or spec.folder),
+            hint="make room on this disk, or see who may write there",
+        ) from error
+
+
+def _with_its_devices(spec: TrialSpec, cwd: Path, gpus: Gpus | None) -> TrialResult:
     spec.folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(spec.device) as lock:
-        if spec.device is None:
-            return _from_step_0(spec, cwd, lock)
-        return _on_gpu(spec, cwd, spec.device, gpus or find_gpus(), lock)
+    wanted: list[str | None] = [*sorted(spec.devices)] or [None]
+    with ExitStack() as held:
+        locks = [held.enter_context(locked(device)) for device in wanted]
+        if not spec.devices:
+            return _from_step_0(spec, cwd, locks)
+        return _on_gpus(spec, cwd, gpus or find_gpus(), locks)
 
 
 def _safe_mode(spec: TrialSpec, cwd: Path) -> GuardMode:
@@ -51,22 +66,23 @@ def _safe_mode(spec: TrialSpec, cwd: Path) -> GuardMode:
     return found.mode
 
 
-def _on_gpu(spec: TrialSpec, cwd: Path, device: str, gpus: Gpus, lock: int) -> TrialResult:
-    before = look(gpus, device)
-    notes = check_free(before, device, share=spec.share)
-    result = _from_step_0(spec, cwd, lock)
-    notes += wait_until_as_before(gpus, device, before)
+def _on_gpus(spec: TrialSpec, cwd: Path, gpus: Gpus, locks: Sequence[int]) -> TrialResult:
+    before = {device: look(gpus, device) for device in spec.devices}
+    notes = [note for one, state in before.items() for note in check_free(state, one, share=spec.share)]
+    result = _from_step_0(spec, cwd, locks)
+    for device, state in before.items():
+        notes += wait_until_as_before(gpus, device, state)
     return replace(result, notes=(*notes, *result.notes))
 
 
-def _from_step_0(spec: TrialSpec, cwd: Path, lock: int) -> TrialResult:
+def _from_step_0(spec: TrialSpec, cwd: Path, locks: Sequence[int]) -> TrialResult:
     """Again with more hidden, while the script sees what an earlier run left."""
     home = spec.folder.parent
     hidden = {*spec.hide, *outputs.read_hidden(home), *outputs.named_outputs(spec.command, cwd)}
     for number in range(ATTEMPTS):
         if number:
             shutil.rmtree(spec.folder)
-        made = attempt(replace(spec, hide=tuple(sorted(hidden))), cwd, lock)
+        made = attempt(replace(spec, hide=tuple(sorted(hidden))), cwd, locks)
         new = set(_to_hide(made, spec, cwd)) - hidden if spec.guard is not GuardMode.OFF else set()
         hidden |= new
         if new:

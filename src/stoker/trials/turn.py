@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.errors import DeviceInUse, UsageError
+from stoker.launch import procfs
 from stoker.model.gpu import bare_uuid
-from stoker.outside.gpu.readings import throttle_names
+from stoker.outside.gpu.readings import CHOSEN_CLOCKS, throttle_names
 from stoker.outside.gpu.seam import Facts, Gpus, Refused, Using, known
 
 CPU = "cpu"
 EMPTY_WITHIN_S = 30.0
+CLEANED_WITHIN_S = 20.0
 IN_USE_BYTES = 2 * 2**30
 """Held on a card: somebody is at work there, also where a container hides the processes of others."""
-_HARMLESS = ("application clocks", "sync boost", "display clocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +65,31 @@ def locked(device: str | None, folder: Path | None = None) -> Iterator[int]:
 
 
 def _take(descriptor: int, name: str) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        what = "the CPU" if name == CPU else f"GPU {name}"
-        raise DeviceInUse(
-            f"another Stoker is measuring on {what}",
-            seen=f"its process is {holder}",
-            hint="wait for it, or choose another device",
-        ) from None
+    until = time.monotonic() + CLEANED_WITHIN_S
+    while not _taken(descriptor):
+        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        if not _is_gone(holder) or time.monotonic() > until:
+            raise DeviceInUse(
+                f"another Stoker is measuring on {'the CPU' if name == CPU else f'GPU {name}'}",
+                seen=f"its process is {holder or 'unknown'}",
+                hint="wait for it, or choose another GPU with CUDA_VISIBLE_DEVICES",
+            )
+        time.sleep(0.1)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+def _is_gone(holder: str) -> bool:
+    """A Stoker that was killed: what is left of its trial is being ended, and then the lock is free."""
+    return holder.isdecimal() and procfs.identify(int(holder)) is None
 
 
 def look(gpus: Gpus, device: str) -> DeviceState:
@@ -87,7 +101,7 @@ def look(gpus: Gpus, device: str) -> DeviceState:
         index,
         known(answers.processes),
         known(answers.memory_used_bytes),
-        tuple(name for name in names if not any(word in name.lower() for word in _HARMLESS)),
+        tuple(name for name in names if name not in CHOSEN_CLOCKS),
     )
 
 
@@ -114,7 +128,7 @@ def check_free(state: DeviceState, device: str, *, share: bool) -> list[str]:
         raise DeviceInUse(
             f"somebody else uses GPU {device}",
             seen=f"processes: {pids}; memory in use: {(state.memory_used_bytes or 0) / 2**30:.1f} GiB",
-            hint="wait for it, choose another GPU, or insist with --share",
+            hint="wait for it, choose another GPU with CUDA_VISIBLE_DEVICES, or insist with --share",
         )
     return [*notes, f"the GPU is shared with others (processes: {pids})"]
 

@@ -8,11 +8,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from stoker.__main__ import main
+from stoker.errors import FolderError
+from stoker.launch import tree
+from stoker.launch.procfs import Identity
+from stoker.outside.gpu.fake import FakeGpus
+from stoker.trials.ab import arms
+from stoker.trials.ab.answer import Turn
+from stoker.trials.ab.measure import Arm
+from stoker.trials.ab.plan import ArmPlan, Plan
+from stoker.trials.guard.mode import GuardMode
 
 TESTS = Path(__file__).parents[2]
 DEADLINE_S = 240.0
@@ -49,8 +61,9 @@ def end_what_runs_in(folder: Path) -> None:
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     base = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER", "PYTHON"))}
     path = f"{TESTS.parent / 'src'}{os.pathsep}{TESTS / 'stubs'}"
-    env = {**base, "PYTHONPATH": path, "STOKER_AB_WINDOWS": "1,20", "STOKER_HOME": str(folder / "home")}
-    argv = [sys.executable, "-m", "stoker", "ab", *words]
+    env = {**base, "PYTHONPATH": path, "STOKER_HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(folder)}
+    window = () if "--resume" in words else ("--window", "1s")
+    argv = [sys.executable, "-m", "stoker", "ab", *window, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
 
@@ -87,7 +100,7 @@ def test_a_comparison_from_end_to_end(folder: Path) -> None:
     assert "step" not in err  # the training's own words go to its log
     for one in trials:
         kept = Path(content["folder"]) / one["folder"]
-        assert "loss" in (kept / "log.txt").read_text()
+        assert "loss" in (kept / "output.log").read_text()
         assert json.loads((kept / "run.json").read_text())["command"][-1] == str(one["seed"])
     assert [row["k"] for row in journal(folder)][-1] == "end"
 
@@ -98,6 +111,7 @@ def test_a_killed_comparison_is_resumed(folder: Path) -> None:
     wait_for_trials(folder, 1)
     process.kill()
     process.communicate(timeout=DEADLINE_S)
+    wait_until_gone(folder)
     done = sum(row["k"] == "arm" for row in journal(folder))
     code, out, err = ab(folder, "--resume", "--json")
     assert code in (0, 1), err
@@ -119,6 +133,8 @@ def test_ctrl_c_prints_the_page_so_far(folder: Path) -> None:
     assert "No verdict yet (interrupted)" in out
     assert "stoker ab --resume" in out
     assert "Traceback" not in err
+    wait_until_gone(folder)
+    assert {path.name for path in folder.iterdir()} == {"train.py", "home", "stoker"}  # the last one: locks
 
 
 def wait_for_trials(folder: Path, count: int) -> None:
@@ -133,15 +149,92 @@ def wait_for_trials(folder: Path, count: int) -> None:
     raise AssertionError("no trial was measured")
 
 
+def wait_until_gone(folder: Path) -> None:
+    """Nothing of any trial is left running."""
+    ids = [json.loads(path.read_text())["id"] for path in (folder / "home" / "ab").glob("*/pair*/run.json")]
+    end = time.monotonic() + DEADLINE_S
+    while any(tree.members(one, Identity(-1, None)) for one in ids):
+        assert time.monotonic() < end, "a trial still runs"
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 def test_a_script_that_always_crashes(folder: Path) -> None:
     (folder / "train.py").write_text("import torch\nprint('hello')\nraise KeyError('lr')\n")
     code, out, err = ab(folder, "--b-command", f"{sys.executable} train.py -x", *loop())
     assert code == 1, err
-    assert "INVALID: A fails (2 of 2 trials): KeyError: 'lr'" in out
+    assert "INVALID: A fails (1 of 1 trials), user_error: KeyError: 'lr'" in out
     assert "hello" in out
     assert "Traceback (most recent call last):" in out
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_crash_without_a_word_is_tried_again(folder: Path) -> None:
+    (folder / "train.py").write_text("import os\nos._exit(3)\n")
+    code, out, err = ab(folder, "--yes", *loop())
+    assert code == 1, err
+    assert "INVALID: A fails (2 of 2 trials), crash: exit code 3" in out
+
+
+@pytest.mark.slow
+def test_a_full_disk_ends_it_with_nothing_lost(folder: Path) -> None:
+    """Played by the script in its second trial: the first one is kept, and --resume goes on after it."""
+    full = "if len(sys.argv) > 2: raise OSError(28, 'No space left on device')\n"
+    head, _, rest = TRAINING.partition("model,")
+    (folder / "train.py").write_text(f"{head}{full}model,{rest}")
+    words = ["--b-command", f"{sys.executable} train.py 0.005 x", "--pairs", "3"]
+    code, out, err = ab(folder, *words, *loop("0.005"))
+    assert code == 1, err
+    assert "error: the disk was full in a trial" in err
+    assert "stoker ab --resume" in err
+    assert "No verdict yet (the disk was full in a trial)" in " ".join(out.split())
+    (folder / "train.py").write_text(TRAINING)
+    code, out, err = ab(folder, "--resume", "--json", "--time", "1s")
+    trials = json.loads(out)["trials"]
+    assert [(one["pair"], one["arm"]) for one in trials] == [(1, "A")], err
+
+
+def test_no_room_for_a_recording(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(arms.shutil, "disk_usage", lambda path: usage(10**9, 10**9 - 5, 5))
+    side = ArmPlan("a", (sys.executable, "train.py"))
+    runner = arms.ArmRunner(Plan(side, side, str(folder)), folder, FakeGpus(), GuardMode.OFF)
+    with pytest.raises(FolderError, match="the disk is full") as caught:
+        runner(Turn(Arm.A, 1, 0, 1, None))
+    assert "--resume" in caught.value.hint
+    assert not list(folder.glob("pair*"))
+
+
+def test_a_gpu_in_use_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpus = FakeGpus()
+    gpus.used_by(0, 4312)
+    monkeypatch.setattr("stoker.commands.ab.find_gpus", lambda: gpus)
+    monkeypatch.setenv("STOKER_HOME", str(folder / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.chdir(folder)
+    code = main(["ab", "--yes", *loop("0.005")])
+    shown = capsys.readouterr()
+    assert (code, shown.out) == (2, "")
+    assert "somebody else uses GPU GPU-0000" in shown.err
+    assert "processes: 4312" in shown.err
+    assert "--share" in shown.err
+    assert gpus.closed
+    assert not list((folder / "home").glob("ab/*/pair*"))
+
+
+def test_a_guard_that_lets_files_through_needs_the_users_word(folder: Path) -> None:
+    code, out, err = ab(
+        folder, "--guard", "redirect", "--b-command", f"{sys.executable} x.py", *loop("0.005")
+    )
+    assert (code, out) == (2, "")
+    assert "a trial could change what is yours" in err
+    assert "files written by a program that is not Python" in err
+    assert "--yes" in err
+    assert not (folder / "home").exists()
 
 
 @pytest.mark.slow
@@ -157,8 +250,11 @@ def test_a_command_that_ends_too_soon(folder: Path) -> None:
     ("words", "said"),
     [
         (["--b", "nop=3", *loop("{nap}")], "there is no knob called 'nop'"),
+        (["--b", "num_worker=3", *loop("1")], "known, nearest first: num_workers,"),
+        (["--a", "seed=1", "--b", "seed=2", *loop("{seed}")], "{seed} is filled in by the comparison"),
         (["--b", "nap=3", "--metric", "loss", *loop("{nap}")], "has no group"),
         (["--b", "nap=3", *loop("{nap}")], "A's command still holds {nap}"),
+        (["--b", "cfg:train.py:lr=3", *loop("1")], "train.py defines no lr"),
         (["--b-config", "x.yaml", *loop("1")], "does not say where x.yaml goes"),
         (["--b-command", "python 'x", *loop("1")], "--b-command cannot be read"),
         (["--pairs", "2", *loop("1")], "3 to 16 pairs"),
@@ -173,6 +269,13 @@ def test_mistakes_are_told_before_anything_runs(folder: Path, words: list[str], 
     assert (code, out) == (2, "")
     assert said in err
     assert "Traceback" not in err
+    assert not (folder / "home").exists()
+
+
+def test_a_command_that_is_not_there(folder: Path) -> None:
+    code, out, err = ab(folder, "--b-command", "pyhton train.py", *loop("1"))
+    assert (code, out) == (127, "")
+    assert "there is no command called pyhton" in err
     assert not (folder / "home").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 import tempfile
@@ -32,6 +33,11 @@ def tree_hash(folder: Path) -> str:
         times = () if path.is_dir() else (found.st_mtime_ns,)
         parts.append(repr((str(path.relative_to(folder)), found.st_mode, times, content)))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def shadow_of(folder: Path) -> Path:
+    """Where the writes of the trial with this folder went."""
+    return Path(json.loads((folder / "guard.json").read_text(encoding="utf-8"))["shadow"])
 
 
 @pytest.fixture

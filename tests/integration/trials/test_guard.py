@@ -11,7 +11,7 @@ import torch
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.trial import TrialResult
 
-from .conftest import tree_hash
+from .conftest import shadow_of, tree_hash
 
 GUARDS = [GuardMode.OVERLAY, GuardMode.FENCE, GuardMode.REDIRECT]
 Trial = Callable[..., TrialResult]
@@ -33,6 +33,7 @@ def test_a_clean_folder_stays_clean_and_each_trial_begins_anew(
         assert "first step 0" in log(result)
         assert "rows 1" in log(result)
         assert log(result).endswith("done\n")
+        assert not shadow_of(result.folder).exists()
     assert tree_hash(project) == before
     assert list(shadows.iterdir()) == []
 

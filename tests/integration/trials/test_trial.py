@@ -23,7 +23,7 @@ from stoker.trials import progress
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.trial import TrialResult
 
-from .conftest import SCRIPTS, tree_hash
+from .conftest import SCRIPTS, shadow_of, tree_hash
 
 Trial = Callable[..., TrialResult]
 PATIENCE_S = 120.0
@@ -96,3 +96,4 @@ def test_nothing_is_left_when_stoker_is_killed(
         stoker.wait()
     wait_for(lambda: not left_of(folder))
     wait_for(lambda: not list(shadows.iterdir()))
+    wait_for(lambda: not shadow_of(folder).exists())

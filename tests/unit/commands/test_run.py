@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stoker.commands import run
-from stoker.commands.run import _deep, _names
+from stoker.commands.options import named_steps
+from stoker.commands.run import _deep
 from stoker.errors import UsageError
 from stoker.launch import injection
 from stoker.outside.capabilities import Capability
@@ -36,7 +37,7 @@ from stoker.outside.capabilities import Capability
 )
 def test_names_in_the_script_itself(command: str, name: str, resolved: str) -> None:
     args = argparse.Namespace(env=[name], eval=[name])
-    assert _names(args, command.split()) == [f"env={resolved}", f"eval={resolved}"]
+    assert named_steps(args, command.split()) == [f"env={resolved}", f"eval={resolved}"]
 
 
 GPM, NO_GPM = Capability("GPU 0 real work (GPM)", True), Capability("GPU 1 real work (GPM)", False)

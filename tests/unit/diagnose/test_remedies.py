@@ -14,7 +14,7 @@ from stoker.model.run import Run
 Make = Any
 Cards = Any
 FED = {"data": 0.03, "forward": 0.5, "backward": 0.47}
-STARVED = {"data": 0.45, "forward": 0.25, "backward": 0.30}
+STARVED = {"data": 0.55, "forward": 0.20, "backward": 0.25}
 RL = {"env": 0.3, "infer": 0.1, "forward": 0.3, "backward": 0.3}
 
 

@@ -72,7 +72,7 @@ def test_a_failing_arm_shows_its_class_and_the_end_of_its_log() -> None:
         replace(trial(Arm.B, 1, 1.0, failure=failure), attempt=attempt, rates=None) for attempt in (1, 2)
     )
     shown = page((trial(Arm.A, 1, 5.0), *failed))
-    assert "INVALID: B fails (2 of 2 trials): CUDA out of memory" in shown
+    assert "INVALID: B fails (2 of 2 trials), out-of-memory: CUDA out of memory" in shown
     assert "out-of-memory" in shown
     assert "\\x1b[31mOOM" in shown
     assert "2 of 2" in shown
@@ -87,8 +87,8 @@ def test_parity_that_cannot_be_told_is_in_the_sentence() -> None:
 
 
 def test_short_windows_are_said() -> None:
-    assert "--quick" in page(session(), replace(PLAN, windows=SCREENING))
-    assert "--quick" not in page(session())
+    assert "windows of 20 s" in page(session(), replace(PLAN, windows=SCREENING))
+    assert "windows of" not in page(session())
 
 
 def test_a_plan_says_its_worst_case() -> None:
@@ -110,3 +110,17 @@ def test_markdown_escapes() -> None:
     plan = replace(PLAN, b=replace(PLAN.b, label="a|b <script>"))
     shown = markdown.render(ab_page.build(ended(session(), plan), FOLDER))
     assert "a\\|b \\<script\\>" in shown
+
+
+def test_a_setting_of_which_no_sign_was_seen_is_told_where_the_speed_shows_none() -> None:
+    doubt = "B, flag:--gamma=0.9: no effect was seen"
+    doubted = tuple(replace(one, doubtful=(doubt,)) for one in session())
+    assert doubt not in page(doubted)
+    assert doubt in page(doubted[:4], stopped="interrupted")
+
+
+def test_a_dead_setting_makes_it_invalid_and_is_named() -> None:
+    dead = replace(trial(Arm.B, 1, 5.0), dead=("flag:--lr=1: this setting has no effect in this script",))
+    shown = " ".join(page((trial(Arm.A, 1, 5.0), dead)).split())
+    assert "INVALID: B: flag:--lr=1: this setting has no effect in this script" in shown
+    assert "What to do - a setting the script reads" in shown

@@ -69,3 +69,14 @@ def test_mounts_are_covered_beside_the_way_to_the_shadow() -> None:
     tree |= {"/home": ["me"], "/home/me": ["disk two", "project"]}
     apart = without_mounts_below(covered, lambda folder: tree.get(folder, []), mounted)
     assert apart == ["/home/me/disk two", "/home/me/project", "/opt", "/var/log", "/var/tmp/x"]
+
+
+def test_a_checkpoint_of_its_own_is_no_earlier_run(tmp_path: Path) -> None:
+    """Loaded again to test it, say: not in the real tree, or hidden from the trial."""
+    old, hidden = tmp_path / "old.pt", tmp_path / "run" / "best.pt"
+    hidden.parent.mkdir()
+    for path in (old, hidden):
+        path.write_bytes(b"x")
+    loaded = [old, hidden, tmp_path / "new.pt"]
+    assert outputs.seen_by_trial(loaded, [hidden.parent]) == (old,)
+    assert outputs.seen_by_trial(loaded, []) == (old, hidden)

@@ -75,3 +75,14 @@ def test_a_slowed_gpu_is_noted() -> None:
     fake = gpus()
     fake.answers[1] = replace(fake.answers[1], throttle_bits=0x40)
     assert "thermal" in check_free(look(fake, UUID), UUID, share=False)[0]
+
+
+def test_a_lock_of_a_killed_stoker_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its guardian holds it until nothing of its trial is left."""
+    held = iter([False, False, True])
+    monkeypatch.setattr("stoker.trials.turn._taken", lambda descriptor: next(held))
+    monkeypatch.setattr("stoker.trials.turn.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("stoker.trials.turn.procfs.identify", lambda pid: None)
+    (tmp_path / "cpu.lock").write_text("4312\n")
+    with locked(None, tmp_path):
+        assert next(held, None) is None

@@ -27,17 +27,21 @@ def _mapped(shadow, path, writes):
 
 def _paths_of(module, shadow):
     """`save(object, path)` and `load(path)`: torch opens these itself, in C++."""
-    save, load = module.save, module.load
+    save, load = getattr(module, "save", None), getattr(module, "load", None)
+    if save is not None:
 
-    @functools.wraps(save)
-    def saved(obj, f, *args, **kwargs):
-        return save(obj, _mapped(shadow, f, True), *args, **kwargs)
+        @functools.wraps(save)
+        def saved(obj, f, *args, **kwargs):
+            return save(obj, _mapped(shadow, f, True), *args, **kwargs)
 
-    @functools.wraps(load)
-    def loaded(f, *args, **kwargs):
-        return load(_mapped(shadow, f, False), *args, **kwargs)
+        module.save = saved
+    if load is not None:
 
-    module.save, module.load = saved, loaded
+        @functools.wraps(load)
+        def loaded(f, *args, **kwargs):
+            return load(_mapped(shadow, f, False), *args, **kwargs)
+
+        module.load = loaded
 
 
 def _safetensors(module, shadow):

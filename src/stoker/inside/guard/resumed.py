@@ -14,8 +14,20 @@ _KEPT = 20
 
 
 def install():
-    after_import("torch.serialization", _watch_load)
-    after_import("torch.optim.optimizer", _watch_optimizer)
+    after_import("torch.serialization", _quietly(_watch_load))
+    after_import("torch.optim.optimizer", _quietly(_watch_optimizer))
+
+
+def _quietly(watch):
+    """A torch that is made otherwise is not watched; it is imported all the same."""
+
+    def call(module):
+        try:
+            watch(module)
+        except Exception:
+            pass
+
+    return call
 
 
 def _watch_load(module):

@@ -39,6 +39,8 @@ THROTTLE_NAMES = {
     0x400: "reliability",
 }
 """nvmlClocksEventReason* of nvml.h (driver 580)."""
+CHOSEN_CLOCKS = frozenset({"application clocks setting", "sync boost", "display clocks setting"})
+"""Clocks that somebody set so: no sign of trouble, and the same from trial to trial."""
 
 
 def _percent(value: float) -> float:

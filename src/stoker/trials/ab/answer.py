@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from stoker.model.failure import FailureClass
 from stoker.trials.ab.measure import UNITS, Arm, ArmMeasure
 from stoker.trials.ab.parity import Parity, ParityState, parity_of
 from stoker.trials.ab.plan import REPEATS_MAX, Plan
@@ -17,6 +18,8 @@ from stoker.trials.ab.statistics import FIRST_LOOK, Estimate, Outcome, estimate,
 
 CHANGED = 0.02
 """Updates per env step, or samples per update, that differ by more: another training."""
+NOT_AGAIN = (FailureClass.USER_ERROR.value, FailureClass.NUMERIC.value)
+"""Failures which the same command has again."""
 SPOILED_FIRST = 2
 """So many pairs without a result, before any with one, and the session ends."""
 
@@ -155,9 +158,10 @@ def _broken(measures: Sequence[ArmMeasure]) -> tuple[str, str] | None:
         return f"{dead.arm}: {'; '.join(dead.dead)}", "a setting the script reads; stoker knobs lists ours"
     for arm in Arm:
         failed = [one for one in measures if one.arm is arm and one.failure is not None]
-        if len(failed) >= 2 and failed[-1].failure is not None:
+        last = failed[-1].failure if failed else None
+        if last is not None and (len(failed) >= 2 or last.kind in NOT_AGAIN):
             of = sum(one.arm is arm for one in measures)
-            return f"{arm} fails ({len(failed)} of {of} trials): {failed[-1].failure.text}", ""
+            return f"{arm} fails ({len(failed)} of {of} trials), {last.kind}: {last.text}", ""
     return None
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from stoker.diagnose.summary import summarise
+from stoker.store.following import FollowedRun
 from stoker.store.reading import load
 from stoker.trials.ab.measuring import window_verdict
 from stoker.trials.ab.plan import Windows
@@ -16,7 +14,6 @@ from stoker.trials.ab.plan import Windows
 FIRST_LOOK_AT, LOOK_GROWTH = 1.15, 1.35
 """A full look at a trial when it has trained this many windows, and each time it has trained so much more: to
 look again and again would end it in a lucky moment, and costs the machine it runs on."""
-_TAIL_BYTES = 16_384
 
 
 @dataclass(slots=True)
@@ -26,24 +23,27 @@ class Enough:
     folder: Path
     windows: Windows
     start_max_s: float
-    began_s: float
-    clock: Callable[[], float]
-    first_tick_s: float | None = None
     gave_up: str = ""
     """Why it was ended without a window."""
+    _first_tick_s: float | None = None
     _look_at_s: float = 0.0
+    _asked_s: float = 0.0
+    _run: FollowedRun | None = None
 
-    def __call__(self) -> bool:
-        now_s = self.clock()
-        ticks = _ticks_so_far(self.folder)
-        if not ticks and self.first_tick_s is None:
-            if now_s - self.began_s < self.start_max_s:
+    def __call__(self, elapsed_s: float) -> bool:
+        """`elapsed_s`: since the start of the command. A trial may be made again, and begins anew then."""
+        if self._run is None or elapsed_s < self._asked_s:
+            self._run, self._first_tick_s = FollowedRun(self.folder), None
+        self._asked_s = elapsed_s
+        ticks = max((one.ticks or one.env_steps for one in self._run.read_on()), default=0)
+        if not ticks and self._first_tick_s is None:
+            if elapsed_s < self.start_max_s:
                 return False
             self.gave_up = f"no training step within {self.start_max_s:.0f} s"
             return True
-        if self.first_tick_s is None:
-            self.first_tick_s, self._look_at_s = now_s, FIRST_LOOK_AT * self.windows.min_s
-        trained_s = now_s - self.first_tick_s
+        if self._first_tick_s is None:
+            self._first_tick_s, self._look_at_s = elapsed_s, FIRST_LOOK_AT * self.windows.min_s
+        trained_s = elapsed_s - self._first_tick_s
         if trained_s >= self.windows.max_s:
             return True
         if trained_s < self._look_at_s or ticks < self.windows.min_ticks:
@@ -54,21 +54,3 @@ class Enough:
     def _is_steady(self) -> bool:
         main = summarise(load(self.folder)).main
         return main is not None and window_verdict(main, self.windows)[0]
-
-
-def _ticks_so_far(folder: Path) -> int:
-    """Of the process that has made most; env steps count where nothing else does."""
-    rows = [_last_second(path) for path in (folder / "inside").glob("*-*.jsonl")]
-    return max((int(row["ticks"] or row["env_steps"]) for row in rows if row), default=0)
-
-
-def _last_second(path: Path) -> dict[str, Any] | None:
-    try:
-        with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines: Iterable[bytes] = reversed(handle.read().split(b"\n"))
-        line = next((line for line in lines if line.endswith(b'"k":"second"}')), None)
-        row = json.loads(line) if line else None
-        return row if isinstance(row, dict) else None
-    except (OSError, ValueError):
-        return None

@@ -64,7 +64,9 @@ class ArmMeasure:
     invalid: str = ""
     """The speed says nothing of the setting: somebody else on the GPU."""
     dead: tuple[str, ...] = ()
-    """Settings the run showed no sign of."""
+    """Settings the run proves to be without effect."""
+    doubtful: tuple[str, ...] = ()
+    """Settings of which no sign was seen, which proves nothing: a speed that differs is one."""
     metric_name: str = ""
     metric: tuple[tuple[float, float], ...] = ()
     """Loss or return, by samples (or by what `metric_by` says)."""
@@ -91,7 +93,7 @@ def from_row(row: Mapping[str, Any]) -> ArmMeasure:
     values["pair"], values["order"] = int(values["pair"]), int(values["order"])
     values["failure"] = ArmFailure(**{**failure, "tail": tuple(failure["tail"])}) if failure else None
     values["metric"] = tuple((float(x), float(y)) for x, y in values.get("metric") or ())
-    for name in ("dead", "notes"):
+    for name in ("dead", "doubtful", "notes"):
         values[name] = tuple(map(str, values.get(name) or ()))
     if values.get("rates"):
         values["rates"] = {str(unit): float(rate) for unit, rate in values["rates"].items()}

@@ -15,6 +15,7 @@ from stoker.model.run import Run
 from stoker.trials.ab.measure import ArmMeasure
 from stoker.trials.ab.metric import Far, read_metric
 from stoker.trials.ab.plan import Windows
+from stoker.trials.progress import tail_of
 
 LOG_MAX_BYTES = 20_000_000
 _TAIL_BYTES = 16_384
@@ -139,12 +140,7 @@ def log_lines(log: Path) -> list[str]:
 
 def log_tail(log: Path, lines: int = 12) -> tuple[str, ...]:
     """The last lines that say something."""
-    try:
-        with log.open("rb") as handle:
-            handle.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-            text = handle.read().decode("utf-8", "replace")
-    except OSError:
-        return ()
+    text = tail_of(log, _TAIL_BYTES)
     said = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
     return tuple(line[:300] for line in said[-lines:])
 

@@ -31,6 +31,15 @@ class Windows:
 
 CONFIRMING = Windows("confirming", 45.0, 200, 180.0)
 SCREENING = Windows("screening", 20.0, 100, 60.0)
+SHORT_TICKS = 20
+
+
+def windows_of(seconds: float) -> Windows:
+    """The user's own length: as many ticks as the nearest shorter of the usual ones asks for."""
+    for usual in (CONFIRMING, SCREENING):
+        if seconds >= usual.min_s:
+            return Windows(usual.name, seconds, usual.min_ticks, max(4 * seconds, usual.max_s))
+    return Windows("short", seconds, SHORT_TICKS, max(6 * seconds, 30.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,8 @@ class Plan:
     named: tuple[str, ...] = ()
     """`env=module:Class.method`, `eval=module:function`: what the trials are told to look at."""
     share: bool = False
+    guard: str = "auto"
+    """The `GuardMode` the user asked for."""
     start_max_s: float = START_MAX_S
 
     @property

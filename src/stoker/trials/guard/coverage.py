@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.launch.brief import run_briefly
+from stoker.launch.guardian import remove_folder
 from stoker.trials.guard import kernel
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.guard.plan import GuardPlan
-from stoker.trials.guard.shadow_folder import choose_base, made_shadow, remove_shadow
+from stoker.trials.guard.shadow_folder import choose_base, made_shadow
 
 ENTRY = Path(__file__).with_name("entry.py")
 _ORDER = (GuardMode.OVERLAY, GuardMode.FENCE, GuardMode.REDIRECT)
@@ -98,7 +99,7 @@ def _why_not(mode: GuardMode, cwd: Path) -> str:
     try:
         return _tried(mode, cwd, shadow)
     finally:
-        remove_shadow(shadow)
+        remove_folder(shadow)
 
 
 def _driver_asleep() -> str:

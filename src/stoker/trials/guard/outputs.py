@@ -95,6 +95,17 @@ def resumed_from(folder: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def seen_by_trial(paths: Iterable[Path], hidden: Iterable[Path]) -> tuple[Path, ...]:
+    """Those that can be an earlier run's. What is not in the real tree, or was hidden, it wrote itself."""
+    covered = {path.parent.resolve() / path.name for path in hidden}
+    resolved = {path: path.parent.resolve() / path.name for path in paths}
+    return tuple(
+        path
+        for path, real in resolved.items()
+        if os.path.lexists(path) and not covered & {real, *real.parents}
+    )
+
+
 def with_siblings(paths: Iterable[Path]) -> tuple[Path, ...]:
     """A script resumes from the newest of its checkpoints: those like it go, too."""
     found: dict[Path, None] = {}

@@ -44,18 +44,6 @@ def made_shadow(base: Path) -> Path:
     return shadow
 
 
-def remove_shadow(shadow: Path) -> None:
-    """An overlay leaves a work folder nobody may enter, not even its owner."""
-    _open_folders(shadow)
-    shutil.rmtree(shadow, ignore_errors=True)
-
-
-def _open_folders(shadow: Path) -> None:
-    for layer in shadow.glob("layers/*/work/work"):
-        with contextlib.suppress(OSError):
-            layer.chmod(0o700)
-
-
 def written_paths(shadow: Path, mode: GuardMode) -> Iterator[str]:
     """The user's names of all files a trial wrote; what it removed is not among them."""
     if mode is GuardMode.OVERLAY:

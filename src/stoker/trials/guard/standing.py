@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.launch.guardian import remove_folder
 from stoker.trials.guard.coverage import guarded
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.guard.plan import GuardPlan
-from stoker.trials.guard.shadow_folder import choose_base, made_shadow, remove_shadow, written_paths
+from stoker.trials.guard.shadow_folder import choose_base, made_shadow, written_paths
 
 _CACHES = (".cache", ".nv", ".triton")
 _OFFLINE = {
@@ -53,10 +53,8 @@ class Standing:
         return tuple(written_paths(self.shadow, self.mode)) if self.shadow else ()
 
     def take_down(self) -> None:
-        if self.shadow is not None:
-            remove_shadow(self.shadow)
-        if self.temporary is not None:
-            shutil.rmtree(self.temporary, ignore_errors=True)
+        for folder in self.folders:
+            remove_folder(folder)
 
 
 def put_up(

@@ -1,5 +1,6 @@
 """Whether a setting had an effect, from what a run recorded: a knob counts as changed only when the run
-shows it. Where the meaning of a setting is not known, two runs are compared."""
+shows it. Where the meaning of a setting is not known, two runs are compared; that can prove an effect, never
+that there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from stoker.trials.knobs.known import meaning_of
 from stoker.trials.knobs.run_facts import RunFacts, facts_of, same, shown
 
 DEAD = "this setting has no effect in this script"
-UNSEEN = f"no effect was seen: as far as the runs show, {DEAD}"
+UNSEEN = "no effect was seen, and it may have none in this script"
 _SHOWN = 3
 _MANY_READINGS = ("batch", "seed")
 """Settings a script may rightly turn into something else: a batch per GPU, a seed per rank."""
@@ -76,9 +77,12 @@ def _state(report: KnobReport) -> str:
 
 def _by_meaning(setting: Setting, meaning: str, mine: RunFacts, theirs: RunFacts | None) -> Liveness:
     values = mine.shown_by_meaning[meaning]
-    text = f"{meaning.replace('_', ' ')} {', '.join(sorted(map(str, values)))}"
+    found = sorted("none" if value is None else str(value) for value in values)
+    text = f"{meaning.replace('_', ' ')} {', '.join(found)}"
     matches = any(_equal(setting.value, value) for value in values)
     if theirs is not None:
+        if theirs.shown_by_meaning[meaning] == values and matches:
+            return Liveness(None, text, f"with it and without it the runs show {text}")
         if theirs.shown_by_meaning[meaning] == values:
             return Liveness(False, text, f"{DEAD}: {setting.text} was asked for, and both runs show {text}")
         return Liveness(True, text, "" if matches else f"the script makes {text} of {setting.value}")
@@ -103,7 +107,7 @@ def _by_comparison(mine: RunFacts, theirs: RunFacts | None) -> Liveness:
     if theirs is None:
         return Liveness(None, "", "what it does is not known; a run with another value would tell")
     found = _differences(mine, theirs)
-    if not found:
+    if not found:  # not a proof: nothing that is recorded tells a discount factor, say
         compared = ", ".join(name for name, value in mine.compared.items() if value != ())
-        return Liveness(False, "nothing differs", f"{UNSEEN}; the same in both: {compared}")
+        return Liveness(None, "nothing differs", f"{UNSEEN}; the same in both: {compared}")
     return Liveness(True, "; ".join(f"{name}: {a}, not {b}" for name, (a, b) in list(found.items())[:_SHOWN]))

@@ -80,7 +80,7 @@ def _by_meaning(main: Trainer, told: TrainingFacts) -> dict[str, frozenset[objec
     batches = {loader.batch_size for loader in loaders if loader.batch_size} | set(told.rows.values())
     return {
         "num_workers": frozenset(loader.num_workers for loader in loaders),
-        "prefetch_factor": frozenset(one.prefetch_factor for one in loaders if one.prefetch_factor),
+        "prefetch_factor": frozenset(one.prefetch_factor for one in loaders),
         "pin_memory": frozenset(loader.pin_memory for loader in loaders),
         "persistent_workers": frozenset(loader.persistent_workers for loader in loaders),
         "batch": frozenset(batches),

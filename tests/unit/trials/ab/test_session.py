@@ -153,7 +153,7 @@ def failing(arms: str, text: str = "KeyError: 'x'") -> RunArm:
 def test_an_arm_that_always_fails_is_invalid_and_named(tmp_path: Path) -> None:
     ended = ran(tmp_path, failing("B", "OutOfMemoryError"))
     assert ended.answer.outcome is Outcome.INVALID
-    assert ended.answer.reason == "B fails (2 of 2 trials): OutOfMemoryError"
+    assert ended.answer.reason == "B fails (2 of 2 trials), exception: OutOfMemoryError"
 
 
 def test_a_script_that_always_fails_ends_soon(tmp_path: Path) -> None:
