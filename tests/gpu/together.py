@@ -2,7 +2,7 @@
 
 Most of their time goes into starting Python, torch and CUDA. First those that ask only whether a training is
 the same training; then those marked `alone`, whose trainings take turns on the card (scripts/turn.py)
-while the next ones start.
+while the next ones start; at last those that need the card for themselves.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 ONE_PROCESS = "test_gpu_watcher.py"
 """Its tests look at one run."""
+EXCLUSIVE = ("test_trials.py", "test_ab_on_gpu.py")
+"""Trials refuse a GPU that somebody else uses: after all others, one after the other."""
 AT_ONCE = max(1, min(8, (os.cpu_count() or 1) // 2))
 
 
@@ -29,19 +31,24 @@ def main() -> int:
             turn = {"STOKER_TEST_TURN": f"{folder}/turn"} if marks == "gpu and alone" else {}
             test = functools.partial(tested, marks, turn)
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                for name, code, output, seconds in pool.map(test, collected(marks)):
-                    failed += code != 0
-                    print(f"{'ok  ' if code == 0 else 'FAIL'} {seconds:5.0f} s  {name}", flush=True)
-                    if code:
-                        print(output, flush=True)
+                failed += sum(told(*done) for done in pool.map(test, collected(marks)))
+    failed += sum(told(*tested("gpu", {}, [str(FOLDER / name)])) for name in EXCLUSIVE)
     print(f"{failed} failed, {time.perf_counter() - began_s:.0f} s")
     return 1 if failed else 0
+
+
+def told(name: str, code: int, output: str, seconds: float) -> bool:
+    """Whether it failed."""
+    print(f"{'FAIL' if code else 'ok  '} {seconds:5.0f} s  {name}", flush=True)
+    if code:
+        print(output, flush=True)
+    return code != 0
 
 
 def collected(marks: str) -> list[list[str]]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-m", marks, str(FOLDER)]
     listed = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
-    nodes = [line for line in listed if "::" in line]
+    nodes = [line for line in listed if "::" in line and not any(name in line for name in EXCLUSIVE)]
     if not nodes:
         sys.exit("no test was collected:\n" + "\n".join(listed))
     whole = [node for node in nodes if ONE_PROCESS in node]
