@@ -19,7 +19,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 SEVERAL = max(1, min(10, (os.cpu_count() or 1) * 5 // 8))
 PARTS = (("gpu and not alone and not empty", SEVERAL), ("gpu and alone", SEVERAL), ("gpu and empty", 1))
-ONE_PROCESS = ("test_gpu_watcher.py", "test_trials.py")
+ONE_PROCESS = ("test_gpu_watcher.py", "test_trials.py", "test_ab_on_gpu.py")
 """Tests that look at one run, or come one after another anyway."""
 
 

@@ -16,7 +16,7 @@ from stoker.commands.output import declare_formats
 from stoker.errors import StokerError, UsageError
 from stoker.outside.gpu.nvml import find_gpus
 from stoker.report import ab_json, ab_page, markdown, text
-from stoker.report.ab_progress import line
+from stoker.report.ab_progress import status_line
 from stoker.report.escape import printable
 from stoker.report.page import Page
 from stoker.trials.ab import sessions
@@ -118,7 +118,7 @@ def _sitting(
         _end_status()
         if not session.measures:
             raise
-        sys.stderr.write(printable(str(error)) + "\n")
+        sys.stderr.writelines(f"{printable(line)}\n" for line in str(error).splitlines())
         ended = session.stopped(error.message)
     finally:
         gpus.close()
@@ -137,9 +137,9 @@ def _status(progress: Progress) -> None:
     """One line that is written over on a terminal; a line per trial elsewhere."""
     if sys.stderr.isatty():
         columns = shutil.get_terminal_size().columns
-        sys.stderr.write(f"\r\x1b[2K{line(progress)[: columns - 1]}")
+        sys.stderr.write(f"\r\x1b[2K{status_line(progress)[: columns - 1]}")
     else:
-        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line(progress)}\n")
+        sys.stderr.write(f"{time.strftime('%H:%M:%S')} stoker ab: {status_line(progress)}\n")
     sys.stderr.flush()
 
 

@@ -10,10 +10,10 @@ from stoker.trials.ab.session import Progress
 from stoker.trials.ab.statistics import FIRST_LOOK
 
 
-def line(progress: Progress) -> str:
+def status_line(progress: Progress) -> str:
     turn, found = progress.turn, progress.answer
     again = ", again" if turn.attempt > 1 else ""
-    parts = [f"stoker ab: pair {turn.pair} of at most {progress.pairs}, {turn.arm}{again}"]
+    parts = [f"pair {turn.pair} of at most {progress.pairs}, {turn.arm}{again}"]
     if found.estimate is not None and found.estimate.pairs >= FIRST_LOOK:
         parts.append(
             f"B/A {found.estimate.ratio:.3f} ({found.estimate.low:.2f} to {found.estimate.high:.2f})"
