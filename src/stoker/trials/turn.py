@@ -72,7 +72,8 @@ def _take(descriptor: int, name: str) -> None:
             raise DeviceInUse(
                 f"another Stoker is measuring on {'the CPU' if name == CPU else f'GPU {name}'}",
                 seen=f"its process is {holder or 'unknown'}",
-                hint="wait for it, or choose another GPU with CUDA_VISIBLE_DEVICES",
+                hint="wait for it: two at once would each measure the other"
+                + ("" if name == CPU else "; or choose another GPU with CUDA_VISIBLE_DEVICES"),
             )
         time.sleep(0.1)
     os.ftruncate(descriptor, 0)
