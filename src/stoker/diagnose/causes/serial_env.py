@@ -37,7 +37,7 @@ def find(found: Signals) -> Finding | None:
                 found.gpu.source if found.gpu else "host clock",
             ),
             number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
-            number("{} environments to a step", found.envs_per_call, "envs", "host clock"),
+            number("environments to a step: {}", found.envs_per_call, "envs", "host clock"),
             number("{} cores are used by all of the run", found.cores_used, "cores", "host watcher"),
         ],
         "time env.step alone in a loop: as many steps/s as here means that it is the limit",

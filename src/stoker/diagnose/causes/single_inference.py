@@ -32,7 +32,7 @@ def find(found: Signals) -> Finding | None:
         found.lost_of if found.gpu else "time of the model's calls",
         [
             share("of the training thread's time is acting", found.acting_pct / 100, "host clock"),
-            number("{} environments to an env step", found.envs_per_call, "envs", "host clock"),
+            number("environments to an env step: {}", found.envs_per_call, "envs", "host clock"),
             number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
         ],
         "time the policy with 1 row and with 64: if both take about as long, batching is free",
