@@ -29,6 +29,12 @@ VERBS: dict[str, str] = {
 }
 
 
+_WITH_COMMAND = {
+    "stoker run": "stoker run -- python train.py …",
+    "stoker ab": "stoker ab --b num_workers=8 -- python train.py …",
+}
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse, with our errors in place of its own exit."""
 
@@ -36,8 +42,8 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=self._hint(message))
 
     def _hint(self, message: str) -> str:
-        if self.prog == "stoker run" and message.startswith("unrecognized arguments"):
-            return "the command stands after two dashes: stoker run -- python train.py …"
+        if self.prog in _WITH_COMMAND and message.startswith("unrecognized arguments"):
+            return f"the command stands after two dashes: {_WITH_COMMAND[self.prog]}"
         return f"{self.prog} --help"
 
 

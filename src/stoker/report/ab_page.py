@@ -18,6 +18,7 @@ from stoker.trials.ab.sessions import short_name
 from stoker.trials.ab.statistics import PAIRS_MAX, SAME_FRAC, Estimate, Outcome
 
 UNIT_WORDS = {"env_steps": "env steps", "samples": "samples", "ticks": "updates", "": "work"}
+_EXACT = "what differs changes neither the samples nor the arithmetic: no check of the loss"
 _PARITY = {
     ParityState.AS_GOOD: "B trains as well",
     ParityState.WORSE: "B trains worse",
@@ -185,7 +186,7 @@ def _compared(ended: Ended) -> tuple[str, ...]:
     if found.parity is not None:
         lines.append(f"{_PARITY[found.parity.state]}: {found.parity.text}")
     elif ended.measures and not plan.needs_parity:
-        lines.append("what differs changes neither the samples nor the arithmetic: no check of the loss")
+        lines.append(_EXACT if plan.a != plan.b else "nothing differs: this shows the noise of the machine")
     if plan.windows.min_s < CONFIRMING.min_s:
         lines.append(
             f"windows of {plan.windows.min_s:.3g} s: a slow drift or a rare stall may have been missed"

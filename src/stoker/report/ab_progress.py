@@ -23,5 +23,6 @@ def status_line(progress: Progress) -> str:
         parts.append(f"B/A {ratio:.3f}")
     if progress.elapsed_s >= 1:
         parts.append(f"{duration(progress.elapsed_s)} done")
-    parts.append(f"at most {duration(progress.left_at_most_s)} left")
+    if progress.left_at_most_s is not None:
+        parts.append(f"at most {duration(progress.left_at_most_s)} left")
     return " · ".join(parts)

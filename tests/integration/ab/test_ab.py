@@ -259,6 +259,7 @@ def test_a_command_that_ends_too_soon(folder: Path) -> None:
         (["--b-command", "python 'x", *loop("1")], "--b-command cannot be read"),
         (["--pairs", "2", *loop("1")], "3 to 16 pairs"),
         (["--b", "nap=1"], "there is no command"),
+        (["--b", "num_workers=2", "python", "train.py"], "the command stands after two dashes: stoker ab"),
         ([*loop("1")], "A and B are the same"),
         (["--resume", "--b", "nap=1", *loop("{nap}")], "--resume takes the plan"),
         (["--resume"], "no unfinished comparison"),

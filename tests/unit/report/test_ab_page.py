@@ -59,6 +59,13 @@ def test_a_loss_and_the_same() -> None:
     assert "within 2 %" in page(session(1.004))
 
 
+def test_two_equal_arms_are_said_to_be_equal() -> None:
+    assert "what differs changes neither" in page(session())
+    shown = page(session(1.004), replace(PLAN, b=PLAN.a))
+    assert "nothing differs" in shown
+    assert "what differs" not in shown
+
+
 def test_an_unfinished_one_gives_no_verdict_and_says_how_to_go_on() -> None:
     shown = page(session(pairs=2), stopped="interrupted", interrupted=True)
     assert "No verdict yet (interrupted)" in shown
