@@ -167,7 +167,10 @@ def _broken(measures: Sequence[ArmMeasure]) -> tuple[str, str] | None:
     """What ends a session whatever its speeds are: a setting without effect, an arm that fails."""
     dead = next((one for one in measures if one.dead), None)
     if dead is not None:
-        return f"{dead.arm}: {'; '.join(dead.dead)}", "a setting the script reads; stoker knobs lists ours"
+        return (
+            f"{dead.arm}: {'; '.join(dead.dead)}",
+            "take a setting the script reads; stoker knobs lists ours",
+        )
     for arm in Arm:
         failed = [one for one in measures if one.arm is arm and one.failure is not None]
         last = failed[-1].failure if failed else None
