@@ -144,7 +144,7 @@ def _two_trainings(both: Callable[..., _Row]) -> tuple[_Row, _Row]:
 def _speed(found: Answer, usable: Sequence[Sequence[ArmMeasure]]) -> _Row:
     rates = [[one.rates[found.unit] for one in arm if one.rates and found.unit] for arm in usable]
     a, b = (rate(median(values)) if values else "?" for values in rates)
-    ratio = f"x{found.estimate.ratio:.3g}" if found.estimate else ""
+    ratio = f"x{found.estimate.ratio:.3g} by pairs" if found.estimate else ""  # medians may say other
     return (f"{UNIT_WORDS[found.unit]}/s", a, b, ratio)
 
 

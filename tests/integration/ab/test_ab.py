@@ -96,7 +96,7 @@ def test_a_comparison_from_end_to_end(folder: Path) -> None:
     trials = content["trials"]
     assert len(trials) >= 6
     assert {one["metric_name"] for one in trials} == {"loss"}
-    assert "pair 1 of at most 3, A" in err
+    assert "pair 1 of 3, A" in err
     assert "step" not in err  # the training's own words go to its log
     for one in trials:
         kept = Path(content["folder"]) / one["folder"]
