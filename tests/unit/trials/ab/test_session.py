@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import FolderError, RunNotFound
-from stoker.trials.ab import journal
+from stoker.trials.ab import journal, sessions
 from stoker.trials.ab.answer import Turn, answer, next_turn
 from stoker.trials.ab.measure import Arm, ArmFailure, ArmMeasure
 from stoker.trials.ab.plan import SCREENING, ArmPlan, Plan, windows_of
@@ -89,6 +89,15 @@ def test_a_killed_session_goes_on_at_the_missing_arm(tmp_path: Path, count: int)
     ended = ran(tmp_path, wobbling(1.5), measures=found.measures)
     assert turns(ended) == ["1A", "1B", "2B", "2A", "3A", "3B"]
     assert journal.read(tmp_path).measures == ended.measures
+
+
+@pytest.mark.parametrize(("count", "is_offered"), [(0, False), (1, True)])
+def test_only_one_that_measured_something_is_offered_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, is_offered: bool
+) -> None:
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path))
+    ran(sessions.create(PLAN.a.command), killed_after(count, wobbling(1.5), Interrupted))
+    assert (sessions.unfinished_of(PLAN) is not None) is is_offered
 
 
 def test_a_torn_line_is_passed_over_and_not_written_into(tmp_path: Path) -> None:
