@@ -29,15 +29,38 @@ VERBS: dict[str, str] = {
 }
 
 
+_WITH_COMMAND = {
+    "stoker run": "stoker run -- python train.py …",
+    "stoker ab": "stoker ab --b num_workers=8 -- python train.py …",
+}
+
+
+_TAKE_FLAGS = ("--a", "--b", "--with", "--seed-flag")
+"""Their value may be a flag of the user's script, which argparse would take for one of ours."""
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse, with our errors in place of its own exit."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(message, hint=self._hint(message))
 
+    def with_flags_as_values(self, arguments: Sequence[str]) -> list[str]:
+        """`--b --lr=3` as `--b=--lr=3`, unless what follows is an option of our own."""
+        joined: list[str] = []
+        for word in arguments:
+            is_theirs = word.startswith("--") and word.partition("=")[0] not in self._option_string_actions
+            if is_theirs and joined and joined[-1] in _TAKE_FLAGS:
+                joined[-1] += f"={word}"
+            else:
+                joined.append(word)
+        return joined
+
     def _hint(self, message: str) -> str:
-        if self.prog == "stoker run" and message.startswith("unrecognized arguments"):
-            return "the command stands after two dashes: stoker run -- python train.py …"
+        if self.prog in _WITH_COMMAND and message.startswith("unrecognized arguments"):
+            return f"the command stands after two dashes: {_WITH_COMMAND[self.prog]}"
+        if message.startswith(tuple(f"argument {flag}: expected" for flag in _TAKE_FLAGS)):
+            return "a flag of the script is written flag:--lr=3e-4"
         return f"{self.prog} --help"
 
 
@@ -88,7 +111,7 @@ def _dispatch(arguments: list[str]) -> int:
     parser = _Parser(prog=f"stoker {verb}", description=VERBS[verb])
     module.declare(parser)
     own, command = _split_at_dashes(rest)
-    args = parser.parse_args(own)
+    args = parser.parse_args(parser.with_flags_as_values(own))
     args.command = command
     return int(module.run(args))
 

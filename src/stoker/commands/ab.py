@@ -137,7 +137,7 @@ def _status(progress: Progress) -> None:
     """One line that is written over on a terminal; a line per trial elsewhere."""
     if sys.stderr.isatty():
         columns = shutil.get_terminal_size().columns
-        sys.stderr.write(f"\r\x1b[2K{status_line(progress)[: columns - 1]}")
+        sys.stderr.write(f"\r\x1b[2K{status_line(progress, columns - 1)}")
     else:
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} stoker ab: {status_line(progress)}\n")
     sys.stderr.flush()

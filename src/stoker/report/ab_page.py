@@ -18,6 +18,7 @@ from stoker.trials.ab.sessions import short_name
 from stoker.trials.ab.statistics import PAIRS_MAX, SAME_FRAC, Estimate, Outcome
 
 UNIT_WORDS = {"env_steps": "env steps", "samples": "samples", "ticks": "updates", "": "work"}
+_EXACT = "what differs changes neither the samples nor the arithmetic: no check of the loss"
 _PARITY = {
     ParityState.AS_GOOD: "B trains as well",
     ParityState.WORSE: "B trains worse",
@@ -143,7 +144,7 @@ def _two_trainings(both: Callable[..., _Row]) -> tuple[_Row, _Row]:
 def _speed(found: Answer, usable: Sequence[Sequence[ArmMeasure]]) -> _Row:
     rates = [[one.rates[found.unit] for one in arm if one.rates and found.unit] for arm in usable]
     a, b = (rate(median(values)) if values else "?" for values in rates)
-    ratio = f"x{found.estimate.ratio:.3g}" if found.estimate else ""
+    ratio = f"x{found.estimate.ratio:.3g} by pairs" if found.estimate else ""  # medians may say other
     return (f"{UNIT_WORDS[found.unit]}/s", a, b, ratio)
 
 
@@ -185,7 +186,7 @@ def _compared(ended: Ended) -> tuple[str, ...]:
     if found.parity is not None:
         lines.append(f"{_PARITY[found.parity.state]}: {found.parity.text}")
     elif ended.measures and not plan.needs_parity:
-        lines.append("what differs changes neither the samples nor the arithmetic: no check of the loss")
+        lines.append(_EXACT if plan.a != plan.b else "nothing differs: this shows the noise of the machine")
     if plan.windows.min_s < CONFIRMING.min_s:
         lines.append(
             f"windows of {plan.windows.min_s:.3g} s: a slow drift or a rare stall may have been missed"

@@ -96,7 +96,7 @@ def test_a_comparison_from_end_to_end(folder: Path) -> None:
     trials = content["trials"]
     assert len(trials) >= 6
     assert {one["metric_name"] for one in trials} == {"loss"}
-    assert "pair 1 of at most 3, A" in err
+    assert "pair 1 of 3, A" in err
     assert "step" not in err  # the training's own words go to its log
     for one in trials:
         kept = Path(content["folder"]) / one["folder"]
@@ -259,6 +259,8 @@ def test_a_command_that_ends_too_soon(folder: Path) -> None:
         (["--b-command", "python 'x", *loop("1")], "--b-command cannot be read"),
         (["--pairs", "2", *loop("1")], "3 to 16 pairs"),
         (["--b", "nap=1"], "there is no command"),
+        (["--b", "--quick", *loop("1")], "a flag of the script is written flag:--lr"),
+        (["--b", "num_workers=2", "python", "train.py"], "the command stands after two dashes: stoker ab"),
         ([*loop("1")], "A and B are the same"),
         (["--resume", "--b", "nap=1", *loop("{nap}")], "--resume takes the plan"),
         (["--resume"], "no unfinished comparison"),
@@ -285,3 +287,11 @@ def test_a_dry_run_runs_nothing(folder: Path) -> None:
     assert "nothing was run" in out
     assert "at most" in out
     assert not (folder / "home").exists()
+
+
+def test_a_flag_of_the_script_is_a_setting_as_it_stands(folder: Path) -> None:
+    words = ["--a", "--nap=1", "--b", "--nap=2", "--seed-flag", "--seed", "--dry-run", *loop("3")]
+    code, out, err = ab(folder, *words)
+    assert (code, err) == (0, "")
+    assert "B             --nap=2: " in out
+    assert "with the seeds 0, 1, 2" in out

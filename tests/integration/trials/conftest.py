@@ -47,6 +47,7 @@ def project(tmp_path: Path) -> Path:
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "numbers.txt").write_text("1 2 3\n", encoding="utf-8")
     (folder / "config.json").write_text('{"seed": 1}', encoding="utf-8")
+    (folder / "notes.txt").write_text("old notes", encoding="utf-8")
     (folder / "old" / "deep").mkdir(parents=True)
     (folder / "old" / "deep" / "file").write_text("keep", encoding="utf-8")
     (folder / "link").symlink_to("config.json")

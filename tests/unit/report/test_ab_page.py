@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from stoker.report import ab_json, ab_page, markdown, text
-from stoker.trials.ab.answer import answer
+from stoker.report.ab_progress import status_line
+from stoker.trials.ab.answer import Turn, answer
 from stoker.trials.ab.measure import Arm, ArmFailure, ArmMeasure
 from stoker.trials.ab.plan import SCREENING, ArmPlan, Plan
-from stoker.trials.ab.session import Ended
+from stoker.trials.ab.session import Ended, Progress
 
 FOLDER = Path("ab/20261116-120000-train-0a1b2c")
 PLAN = Plan(
@@ -57,6 +58,23 @@ def test_a_loss_and_the_same() -> None:
     assert "LOSS: B is slower" in page(session(0.6))
     assert "SAME: B does" in page(session(1.004))
     assert "within 2 %" in page(session(1.004))
+
+
+def test_two_equal_arms_are_said_to_be_equal() -> None:
+    assert "what differs changes neither" in page(session())
+    shown = page(session(1.004), replace(PLAN, b=PLAN.a))
+    assert "nothing differs" in shown
+    assert "what differs" not in shown
+
+
+def test_the_time_left_fits_into_a_status_line_of_80_columns() -> None:
+    found = answer(replace(PLAN, pairs=16), session(pairs=4))
+    turn = Turn(Arm.B, 16, 0, attempt=2, seed=None)
+    progress = Progress(turn, 16, found, elapsed_s=1330.0, left_at_most_s=1270.0)
+    assert status_line(progress).endswith("at most 21 min 10 s left · 22 min 10 s done")
+    assert status_line(progress, 79).startswith("pair 16 of 16, B, again · B/A 1.39")
+    assert status_line(progress, 79).endswith("at most 21 min 10 s left")
+    assert status_line(progress, 20) == "pair 16 of 16, B, ag"
 
 
 def test_an_unfinished_one_gives_no_verdict_and_says_how_to_go_on() -> None:
@@ -123,4 +141,4 @@ def test_a_dead_setting_makes_it_invalid_and_is_named() -> None:
     dead = replace(trial(Arm.B, 1, 5.0), dead=("flag:--lr=1: this setting has no effect in this script",))
     shown = " ".join(page((trial(Arm.A, 1, 5.0), dead)).split())
     assert "INVALID: B: flag:--lr=1: this setting has no effect in this script" in shown
-    assert "What to do - a setting the script reads" in shown
+    assert "What to do - take a setting the script reads" in shown

@@ -133,7 +133,8 @@ def _os_open(shadow):
         if named is None:
             return true["open"](path, flags, mode, dir_fd=dir_fd)
         exclusive = flags & os.O_EXCL and flags & os.O_CREAT
-        place = _place_for(shadow, named, flags & _WRITES, flags & os.O_TRUNC, exclusive)
+        empty = flags & os.O_TRUNC and flags & os.O_CREAT  # else it must be there to be emptied
+        place = _place_for(shadow, named, flags & _WRITES, empty, exclusive)
         return true["open"](place, flags, mode)
 
     return _named_error(true["open"], opened)

@@ -13,13 +13,15 @@ from statistics import median
 from stoker.model.failure import FailureClass
 from stoker.trials.ab.measure import UNITS, Arm, ArmMeasure
 from stoker.trials.ab.parity import Parity, ParityState, parity_of
-from stoker.trials.ab.plan import REPEATS_MAX, Plan
+from stoker.trials.ab.plan import REPEATS_MAX, SCREENING, Plan
 from stoker.trials.ab.statistics import FIRST_LOOK, Estimate, Outcome, estimate, look
 
 CHANGED = 0.02
 """Updates per env step, or samples per update, that differ by more: another training."""
 NOT_AGAIN = (FailureClass.USER_ERROR.value, FailureClass.NUMERIC.value)
 """Failures which the same command has again."""
+SHORTEST_S = 5.0
+"""Nobody is told to take windows shorter than this."""
 SPOILED_FIRST = 2
 """So many pairs without a result, before any with one, and the session ends."""
 
@@ -100,8 +102,9 @@ def _by_speed(plan: Plan, measures: Sequence[ArmMeasure]) -> Answer:
     )
     short = next((one for one in measures if one.too_short), None)
     if short is not None:
-        help_ = "let it train longer (more steps or epochs), or take shorter windows: --quick"
-        return replace(known, outcome=Outcome.UNSTEADY, final=True, reason=short.remark, help=help_)
+        return replace(
+            known, outcome=Outcome.UNSTEADY, final=True, reason=short.remark, help=_longer(plan, short)
+        )
     seen = look(ratios, plan.rule)
     if seen is not None:
         return replace(known, outcome=seen, final=True)
@@ -112,6 +115,15 @@ def _by_speed(plan: Plan, measures: Sequence[ArmMeasure]) -> Answer:
     if len(pairs) >= FIRST_LOOK:
         return replace(known, final=True, reason=f"some pairs gave no result: {spoiled[-1].remark}")
     return _without_pairs(known, spoiled)
+
+
+def _longer(plan: Plan, short: ArmMeasure) -> str:
+    if not short.ticks:
+        return "compare a command that trains; what is seen of this one: stoker run -- COMMAND"
+    shorter = "--quick" if plan.windows.min_s > SCREENING.min_s else "--window 5s"
+    if plan.windows.min_s <= SHORTEST_S:
+        return "let it train longer (more steps or epochs)"
+    return f"let it train longer (more steps or epochs), or take shorter windows: {shorter}"
 
 
 def _without_pairs(known: Answer, spoiled: Sequence[ArmMeasure]) -> Answer:
@@ -155,7 +167,10 @@ def _broken(measures: Sequence[ArmMeasure]) -> tuple[str, str] | None:
     """What ends a session whatever its speeds are: a setting without effect, an arm that fails."""
     dead = next((one for one in measures if one.dead), None)
     if dead is not None:
-        return f"{dead.arm}: {'; '.join(dead.dead)}", "a setting the script reads; stoker knobs lists ours"
+        return (
+            f"{dead.arm}: {'; '.join(dead.dead)}",
+            "take a setting the script reads; stoker knobs lists ours",
+        )
     for arm in Arm:
         failed = [one for one in measures if one.arm is arm and one.failure is not None]
         last = failed[-1].failure if failed else None

@@ -153,8 +153,17 @@ def _blank(turn: Turn, result: TrialResult, took_s: float) -> ArmMeasure:
         seed=turn.seed,
         folder=result.folder.name,
         took_s=took_s,
-        notes=result.notes,
+        notes=(*result.notes, *_hidden(result.hidden)),
     )
+
+
+def _hidden(paths: Sequence[Path]) -> list[str]:
+    """By folder: a script may leave a checkpoint for every epoch."""
+    folders = sorted({str(path if path.is_dir() else path.parent) for path in paths})
+    return [
+        f"hidden from trials, so that they begin at step 0: what earlier runs left in {one}"
+        for one in folders
+    ]
 
 
 def _failure(result: TrialResult, gave_up: str) -> ArmFailure:

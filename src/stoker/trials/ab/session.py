@@ -31,7 +31,8 @@ class Progress:
     pairs: int
     answer: Answer
     elapsed_s: float
-    left_at_most_s: float
+    left_at_most_s: float | None
+    """None before the first trial: how long the training takes to start is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Session:
                 return self._ended(found)
             elapsed_s = self.clock() - began
             if self._no_time_for(turn, elapsed_s):
-                return self._ended(found, stopped=f"the time given ({self.limit_s:.0f} s) is used up")
+                return self._ended(found, stopped=self._out_of_time(turn, elapsed_s))
             left_s = self._left_at_most_s(turn)
             self.on_progress(Progress(turn, self.plan.pairs, found, elapsed_s, left_s))
             try:
@@ -95,11 +96,20 @@ class Session:
         trials = 2 if turn.order == 0 else 1
         return self.limit_s is not None and elapsed_s + trials * self._trial_s() > self.limit_s
 
+    def _out_of_time(self, turn: Turn, elapsed_s: float) -> str:
+        trials = 2 if turn.order == 0 else 1
+        needed = f"{'a pair' if trials == 2 else 'a trial'} takes {trials * self._trial_s():.0f} s"
+        if self.measures:
+            return f"of the {self.limit_s:.0f} s given {elapsed_s:.0f} s are used, and {needed}"
+        return f"{needed} at least, and {self.limit_s:.0f} s were given"
+
     def _trial_s(self) -> float:
         """As long as the longest so far; before the first, as long as a quick one takes."""
         worked = [one.took_s for one in self.measures if one.failure is None]
         return max(worked) if worked else 1.2 * self.plan.windows.min_s
 
-    def _left_at_most_s(self, turn: Turn) -> float:
+    def _left_at_most_s(self, turn: Turn) -> float | None:
+        if not self.measures:
+            return None
         trials = 2 * (self.plan.pairs - turn.pair) + (2 if turn.order == 0 else 1)
         return trials * self._trial_s()

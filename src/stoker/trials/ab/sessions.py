@@ -43,8 +43,8 @@ def unfinished() -> list[Session]:
 
 
 def unfinished_of(plan: Plan) -> Session | None:
-    """The newest one that asked the same."""
-    return next((one for one in reversed(unfinished()) if one.plan == plan), None)
+    """The newest one that asked the same and has measured something."""
+    return next((one for one in reversed(unfinished()) if one.plan == plan and one.measures), None)
 
 
 def find(name: str) -> Session:

@@ -45,6 +45,10 @@ assert np.load("numbers.npy").sum() == 3
 with open("data/numbers.txt", "a") as stream:
     stream.write("more\n")
 assert open("data/numbers.txt").read().endswith("more\n")
+descriptor = os.open("notes.txt", os.O_WRONLY | os.O_TRUNC)  # one that is there: nothing is created
+os.write(descriptor, b"new")
+os.close(descriptor)
+assert open("notes.txt").read() == "new"
 table = sqlite3.connect("metrics.db")
 table.execute("create table if not exists m (x)")
 table.execute("insert into m values (1)")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import FolderError, RunNotFound
-from stoker.trials.ab import journal
+from stoker.trials.ab import journal, sessions
 from stoker.trials.ab.answer import Turn, answer, next_turn
 from stoker.trials.ab.measure import Arm, ArmFailure, ArmMeasure
-from stoker.trials.ab.plan import SCREENING, ArmPlan, Plan
+from stoker.trials.ab.plan import SCREENING, ArmPlan, Plan, windows_of
 from stoker.trials.ab.session import Ended, Interrupted, Progress, Session
 from stoker.trials.ab.statistics import Outcome
 
@@ -89,6 +89,15 @@ def test_a_killed_session_goes_on_at_the_missing_arm(tmp_path: Path, count: int)
     ended = ran(tmp_path, wobbling(1.5), measures=found.measures)
     assert turns(ended) == ["1A", "1B", "2B", "2A", "3A", "3B"]
     assert journal.read(tmp_path).measures == ended.measures
+
+
+@pytest.mark.parametrize(("count", "is_offered"), [(0, False), (1, True)])
+def test_only_one_that_measured_something_is_offered_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, is_offered: bool
+) -> None:
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path))
+    ran(sessions.create(PLAN.a.command), killed_after(count, wobbling(1.5), Interrupted))
+    assert (sessions.unfinished_of(PLAN) is not None) is is_offered
 
 
 def test_a_torn_line_is_passed_over_and_not_written_into(tmp_path: Path) -> None:
@@ -180,7 +189,8 @@ def test_a_dead_setting_is_invalid_at_once(tmp_path: Path) -> None:
 
 def test_a_command_that_is_too_short_is_not_run_again(tmp_path: Path) -> None:
     ended = ran(
-        tmp_path, lambda turn: ArmMeasure(turn.arm, turn.pair, turn.order, too_short=True, remark="3 s")
+        tmp_path,
+        lambda turn: ArmMeasure(turn.arm, turn.pair, turn.order, ticks=9, too_short=True, remark="3 s"),
     )
     assert (ended.answer.outcome, len(ended.measures)) == (Outcome.UNSTEADY, 1)
     assert "--quick" in ended.answer.help
@@ -206,12 +216,31 @@ def test_time_given_is_kept_and_no_pair_is_begun_that_cannot_end(tmp_path: Path)
     assert 2 <= len(ended.measures) <= 6
 
 
+def test_a_time_too_short_for_the_first_pair_is_said_to_be_that(tmp_path: Path) -> None:
+    ended = ran(tmp_path, wobbling(1.5), limit_s=60.0, clock=clock_of(0.1))
+    assert ended.measures == ()
+    assert ended.stopped == "a pair takes 108 s at least, and 60 s were given"
+
+
 def test_progress_says_pair_arm_and_time_left(tmp_path: Path) -> None:
     seen: list[Progress] = []
     ran(tmp_path, wobbling(1.5), on_progress=seen.append, clock=clock_of(30.0))
     assert [(one.turn.pair, one.turn.arm.value) for one in seen[:3]] == [(1, "A"), (1, "B"), (2, "B")]
+    assert seen[0].left_at_most_s is None  # how long it takes to start is not known
     assert seen[2].left_at_most_s == 14 * 30.0
     assert [len(one.answer.pairs) for one in seen] == [0, 0, 1, 1, 2, 2]
+
+
+def ended_early(ticks: int, min_s: float) -> str:
+    plan = replace(PLAN, windows=windows_of(min_s))
+    return answer(plan, (ArmMeasure(Arm.A, 1, 0, ticks=ticks, too_short=True, remark="it ended"),)).help
+
+
+def test_what_to_do_about_a_command_that_ends_early_can_be_done() -> None:
+    assert "a command that trains" in ended_early(ticks=0, min_s=45.0)
+    assert ended_early(ticks=30, min_s=45.0).endswith("--quick")
+    assert ended_early(ticks=30, min_s=20.0).endswith("--window 5s")
+    assert ended_early(ticks=30, min_s=5.0) == "let it train longer (more steps or epochs)"
 
 
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
