@@ -159,7 +159,7 @@ def _made(spec: TrialSpec, info: RunInfo, seen: _Watching, written: tuple[str, .
         failure=failed,
         started=info.started_wall,
         ended=time.time(),
-        notes=(*seen.problems, *notes_on_conditions(run)),
+        notes=(*seen.problems, *notes_on_conditions(run), *outputs.unwatched(spec.folder)),
         resumed=bool(resumed),
         hidden=spec.hide,
     )

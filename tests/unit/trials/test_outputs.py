@@ -80,3 +80,12 @@ def test_a_checkpoint_of_its_own_is_no_earlier_run(tmp_path: Path) -> None:
     loaded = [old, hidden, tmp_path / "new.pt"]
     assert outputs.seen_by_trial(loaded, [hidden.parent]) == (old,)
     assert outputs.seen_by_trial(loaded, []) == (old, hidden)
+
+
+def test_what_could_not_be_watched_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "resumed.7.json").write_text('{"loaded": ["/a/last.pt", 3]}', encoding="utf-8")
+    (tmp_path / "resumed.8.json").write_text('{"loa', encoding="utf-8")
+    (tmp_path / "unwatched.7.json").write_text('{"reason": "no load"}', encoding="utf-8")
+    assert outputs.resumed_from(tmp_path) == (Path("/a/last.pt"),)
+    (note,) = outputs.unwatched(tmp_path)
+    assert note.endswith("cannot be told: no load")

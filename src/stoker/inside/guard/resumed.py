@@ -19,25 +19,26 @@ def install():
 
 
 def _quietly(watch):
-    """A torch that is made otherwise is not watched; it is imported all the same."""
+    """A torch that is made otherwise is not watched, and that is told; it is imported all the same."""
 
     def call(module):
         try:
             watch(module)
-        except Exception:
-            pass
+        except Exception as error:
+            _write("unwatched", {"reason": repr(error)[:300]})
 
     return call
 
 
 def _watch_load(module):
-    load = getattr(module, "load", None)
-    if load is None:  # another torch: it cannot be told, and is not ours to stop
-        return
+    load = module.load
 
     @functools.wraps(load)
     def watched(f, *args, **kwargs):
-        _remember(f)
+        try:
+            _remember(f)
+        except Exception as error:  # a current folder that is gone, a name of bytes: the script's own affair
+            _write("unwatched", {"reason": repr(error)[:300]})
         return load(f, *args, **kwargs)
 
     module.load = watched
@@ -51,24 +52,24 @@ def _remember(source):
 
 
 def _watch_optimizer(module):
-    load_state_dict = getattr(getattr(module, "Optimizer", None), "load_state_dict", None)
-    if load_state_dict is None:
-        return
+    load_state_dict = module.Optimizer.load_state_dict
 
     @functools.wraps(load_state_dict)
     def watched(self, state_dict, *args, **kwargs):
         result = load_state_dict(self, state_dict, *args, **kwargs)
         if _loaded:
-            _tell()
+            _write("resumed", {"loaded": _loaded})
         return result
 
     module.Optimizer.load_state_dict = watched
 
 
-def _tell():
+def _write(name, content):
     try:
-        path = os.path.join(os.environ["STOKER_FOLDER"], "resumed.%d.json" % os.getpid())
+        path = os.path.join(os.environ["STOKER_FOLDER"], "%s.%d.json" % (name, os.getpid()))
         with open(path, "w", encoding="utf-8") as stream:
-            json.dump({"loaded": _loaded}, stream)
-    except Exception:  # a note; the training goes on
+            json.dump(content, stream)
+    except (
+        Exception
+    ):  # a full disk, a folder that is gone: there is nobody left to tell, the training goes on
         pass

@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 HIDDEN = "hidden.json"
 _OUTPUT_FLAG = re.compile(
@@ -85,14 +86,24 @@ def overwritten(written: Iterable[str]) -> tuple[Path, ...]:
 
 def resumed_from(folder: Path) -> tuple[Path, ...]:
     """Files the training was taken up from, as told from inside; empty: it began anew."""
-    found: list[Path] = []
-    for note in sorted(folder.glob("resumed.*.json")):
+    told = [path for content in _told(folder, "resumed") for path in content.get("loaded", ())]
+    return tuple(dict.fromkeys(Path(path) for path in told if isinstance(path, str)))
+
+
+def unwatched(folder: Path) -> tuple[str, ...]:
+    """Notes of processes in which it cannot be told whether the training was taken up."""
+    reasons = dict.fromkeys(str(content.get("reason")) for content in _told(folder, "unwatched"))
+    return tuple(f"whether it took up an earlier training cannot be told: {reason}" for reason in reasons)
+
+
+def _told(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    for note in sorted(folder.glob(f"{name}.*.json")):
         try:
             content = json.loads(note.read_text(encoding="utf-8"))
-            found += [Path(path) for path in content["loaded"] if isinstance(path, str)]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError):
             continue
-    return tuple(dict.fromkeys(found))
+        if isinstance(content, dict):
+            yield content
 
 
 def seen_by_trial(paths: Iterable[Path], hidden: Iterable[Path]) -> tuple[Path, ...]:
