@@ -22,7 +22,7 @@ test: $(READY) ## all tests that need no GPU
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not gpu'
 
 gpu-test: ## what needs a GPU, with the Python that has torch
-	PYTHONPATH=src $(PYTHON) tests/gpu/together.py
+	PYTHONPATH="src:$$PYTHONPATH" $(PYTHON) tests/gpu/together.py
 
 check: $(READY) ## format, lint, types, import direction
 	$(BIN)/ruff format --check .

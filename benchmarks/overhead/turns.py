@@ -195,3 +195,13 @@ def mean_of(added_s: list[float], tick_s: float, per_tick: float) -> Estimate:
     scale = 100 * per_tick / tick_s
     names = ("cost_pct", "low_pct", "high_pct")
     return dict(zip(names, (scale * mean, scale * (mean - half), scale * (mean + half)), strict=True))
+
+
+def looks_in_a_minute(pulse: ModuleType) -> int:
+    """The first one; see Pulse._limit and _gap_s: 0.3 and the mean of what is drawn, 0.5, make 0.8."""
+    looks, at_s = 0, 0.0
+    while at_s < 60.0:
+        looks += 1
+        interval_s = pulse.SAMPLE_S * 2 ** sum(looks >= many for many in pulse.RARER_AFTER)
+        at_s += pulse.NAP_MAX_S + 0.8 * interval_s
+    return looks

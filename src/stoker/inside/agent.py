@@ -46,6 +46,7 @@ class Agent:
         self.knobs = None
         self.on_tensors = []
         self.codes = {}
+        self.kept_codes = []
         self.waiting_codes = {}
         self._fresh()
 
@@ -203,14 +204,19 @@ class Agent:
                 co_name="%s_%s" % (code.co_name, wire.PHASES[phase])
             )
             hide_code(known)
-            self.codes[known] = phase
+            self._tells(known, phase)
         return known
 
     def known_as(self, function, phase):
         """On a stack, this function's frame tells the phase."""
         code = getattr(function, "__code__", None)
         if code is not None:
-            self.codes[code] = phase
+            self._tells(code, phase)
+
+    def _tells(self, code, phase):
+        """By identity: Python's hash of a code object reads all of its instructions, each time."""
+        self.codes[id(code)] = phase
+        self.kept_codes.append(code)
 
     def hook(self, name):
         return next((hook for hook in self.hooks if hook.name == name), None)

@@ -155,7 +155,7 @@ def test_time_not_yet_given_to_phases_is_spread_over_those_known() -> None:
 def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) -> None:
     pulse = driven.agent.pulse
     code = object()
-    driven.agent.codes[code] = BACKWARD
+    driven.agent.codes[id(code)] = BACKWARD
     assert pulse._on_stack([(object(), 1), (code, 2), (object(), 3)]) == BACKWARD
     assert pulse._on_stack([(object(), 1)]) == OTHER
 
