@@ -45,7 +45,10 @@ def _deep_row(line: bytes) -> dict[str, Any] | None:
 def _cut(trace: bytes, row: dict[str, Any], share: float) -> tuple[bytes, dict[str, Any]]:
     """The window begins and ends with the end of a tick; its first one is at 0."""
     head, *lines = trace.splitlines(keepends=True)
-    rows = [(int(kind), int(start), line) for line in lines for kind, start in [line.split(b"\t", 2)[:2]]]
+    width = len(wire.DEEP_COLUMNS)
+    rows = [
+        (int(cells[0]), int(cells[1]), line) for line in lines if len(cells := line.split(b"\t")) == width
+    ]
     ticks = sorted(start for kind, start, _ in rows if kind == wire.TICK and start > 0)
     if len(ticks) < 2:
         return trace, row

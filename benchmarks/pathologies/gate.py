@@ -65,10 +65,12 @@ def card() -> Iterator[None]:
 
 
 def deep_window_soon(seconds: str | None) -> None:
-    """Stoker's own window comes after ten seconds of training; a run of the lab is shorter."""
+    """Stoker's own window comes after ten seconds of training; a run of the lab is shorter. As many ticks
+    less are asked for: at 100 ms a tick a user has a window."""
     if seconds and "_stoker_inside" in sys.modules:
         from _stoker_inside import deep
 
+        deep.TRAINED_TICKS = round(deep.TRAINED_TICKS * float(seconds) / deep.TRAINED_S)
         deep.TRAINED_S = float(seconds)
 
 
