@@ -140,8 +140,8 @@ class Lab:
         with tempfile.TemporaryDirectory() as name:
             attempt = Attempt(task, self.args.device, self.args.mode, Path(name), self.card)
             rows = attempt.rows()
-            size_bytes = attempt.keep(rows, place) if place else None
-        return [{**row, "recording_bytes": size_bytes} for row in rows] if place else rows
+            kept = _kept(attempt, rows, place) if place else {}
+        return [{**row, **kept} for row in rows]
 
     def report(self) -> dict[str, Any]:
         head = {"schema": SCHEMA, **self.facts, "took_s": round(time.monotonic() - self.began_s)}
@@ -165,6 +165,13 @@ class Lab:
             slot_s = task.seconds + 3.0
         need_s = max(STARTING_S + task.seconds, self.args.ahead * slot_s) + ENDING_S
         return bool(time.monotonic() - self.began_s + need_s <= self.args.budget)
+
+
+def _kept(attempt: Attempt, rows: list[Row], place: Path) -> Row:
+    try:
+        return {"recording_bytes": attempt.keep(rows, place)}
+    except Exception as error:  # a recording less must not end the lab
+        return {"recording_bytes": None, "not_recorded": repr(error)[:300]}
 
 
 def _chosen(args: argparse.Namespace) -> list[Case]:

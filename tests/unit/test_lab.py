@@ -106,6 +106,16 @@ def test_samples_count_where_the_fix_changes_the_batch(lab: Any) -> None:
     assert lab.scoring.gains(runs)[0]["measured"] == pytest.approx(9.0)
 
 
+def test_a_gain_stands_beside_the_ceiling_of_its_own_counters(lab: Any) -> None:
+    runs = [
+        run("a", "SK201", "SK201", gpm=True),
+        run("a", "SK201", "SK201", gpm=False, ceilings=[3.0]),
+        run("a", "", fixed=True, gpm=True),
+        run("a", "", fixed=True, gpm=False),
+    ]
+    assert [(gain["gpm"], gain["ceiling"]) for gain in lab.scoring.gains(runs)] == [(True, 2.0), (False, 3.0)]
+
+
 def test_a_run_that_failed_is_not_right(lab: Any) -> None:
     failed = run("a", "SK201", outcome="failed", failed="died")
     assert not lab.scoring.right(failed)

@@ -218,6 +218,7 @@ def test_the_second_watcher_waits_for_the_run_and_for_its_turn(
     ]
     folder, run_id, root = started(lab, monkeypatch, tmp_path, tmp_path / "turn", steps)
     assert (folder, run_id, root.pid) == (tmp_path / "beside", "r", 4312)
+    assert (tmp_path / "turn").exists()  # the last of the steps
     assert started(lab, monkeypatch, tmp_path / "nowhere", None, [lambda: None]) is None
 
 
