@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--truth", type=Path, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    gate.prepare()
+    gate.prepare([gate.BY_THE_FIRST_OPTIMIZER])
     with gate.card():
         content = trained(args.where, args.share, args.seconds, args.device)
     args.truth.write_text(json.dumps(content))

@@ -17,15 +17,16 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 TURN_S = 75
 """A script that hangs gives the card back: the signal ends it."""
-IMPORTED = ("numpy", "torch", "torch.utils.data", "torch._dynamo", "gymnasium")
-"""The first optimizer of a process imports torch._dynamo, and with it sympy: 5-6 s (H200 machine, torch 2.11,
-2026-11), which would be spent while the card is held."""
+BY_THE_FIRST_OPTIMIZER = "torch._dynamo"
+"""The first optimizer of a process imports it, and with it sympy: 5-6 s (H200 machine, torch 2.11, 2026-11),
+which would be spent while the card is held."""
+IMPORTED = ("numpy", "torch", "torch.utils.data", BY_THE_FIRST_OPTIMIZER, "gymnasium")
 
 
 def main() -> None:
@@ -36,9 +37,9 @@ def main() -> None:
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-def prepare() -> None:
-    """All that takes its time and needs no card."""
-    for name in IMPORTED:
+def prepare(names: Iterable[str] = IMPORTED) -> None:
+    """What takes its time and needs no card."""
+    for name in names:
         try:
             importlib.import_module(name)
         except ImportError:

@@ -28,7 +28,7 @@ RECORDED = ROOT / "tests" / "recordings" / "lab" / "collate-cuda-gpm-2.tar.xz"
 GPM_ONLY = ("sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct")
 MODULES = (
     "index", "second_table", "cases", "scoring", "deep_part", "recording", "watched", "beside", "verdicts",
-    "attempt", "rescore", "gate", "gpu_injected",
+    "attempt", "rescore", "gate", "gpu_injected", "run",
 )  # fmt: skip
 
 
@@ -291,3 +291,47 @@ def test_ticks_of_a_deep_window_are_not_in_the_truth(lab: Any) -> None:
     truth = {"gpu_work_s": [0.5, 0.5], "ticks": ticks}
     assert lab.gpu_injected.true_shares(truth, 2, (12.0, 14.0)) == pytest.approx((30.0, 50.0))
     assert len(lab.gpu_injected.tick_spans(ticks, None)) == 5
+
+
+def arguments(lab: Any, monkeypatch: pytest.MonkeyPatch, *words: str) -> Any:
+    monkeypatch.setattr(sys, "argv", [str(LAB / "run.py"), "--device", "cuda", *words])
+    return lab.run._arguments()
+
+
+def test_halves_are_run_in_the_order_asked_for(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = arguments(lab, monkeypatch, "--both", "--half", "second", "first", "--no-fixes", "--doses", "2")
+    made = lab.run.Lab(args)
+    order = [(task.case.healthy, task.case.pair, task.case.half) for task in made.tasks]
+    kinds = list(dict.fromkeys(order))
+    assert kinds == [
+        (True, False, "second"),
+        (True, False, "first"),
+        (False, False, "second"),
+        (False, False, "first"),
+        (False, True, "second"),
+        (False, True, "first"),
+    ]
+    assert (args.mode, args.seconds) == ("both", 8.0)
+
+
+def test_a_run_with_one_answer_is_done_again_for_both(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def row(name: str, gpm: bool) -> dict[str, Any]:
+        return {"name": name, "half": "first", "dose": 2, "fixed": False, "gpm": gpm}
+
+    out = tmp_path / "out.json"
+    out.write_text(json.dumps({"runs": [row("lists", True), row("lists", False), row("hot_line", False)]}))
+    words = ("--only", "lists", "hot_line", "--doses", "2", "--no-fixes", "--resume", "--out", str(out))
+    both = lab.run.Lab(arguments(lab, monkeypatch, "--both", *words))
+    assert [task.case.name for task in both.tasks] == ["hot_line"]
+    assert not lab.run.Lab(arguments(lab, monkeypatch, "--no-gpm", *words)).tasks
+
+
+def test_nothing_is_begun_that_would_end_too_late(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = lab.run.Lab(arguments(lab, monkeypatch, "--both", "--budget", "540s", "--ahead", "4"))
+    made.ended_s = [made.began_s + 20.0 + 10.0 * number for number in range(48)]
+    monkeypatch.setattr(lab.run.time, "monotonic", lambda: made.began_s + 490.0)
+    assert made._fits(made.tasks[0])
+    monkeypatch.setattr(lab.run.time, "monotonic", lambda: made.began_s + 495.0)
+    assert not made._fits(made.tasks[0])
