@@ -1,13 +1,13 @@
 #!/bin/sh
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
-# (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 2, calls 1.5, injected 3 (and 3 without
-# GPM), record 0.5, watcher 5, cost 6, profilers 4, lab 9 (and 9 without
-# GPM).
-#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [no-gpm] [record] [watcher] [cost] [profilers] [lab] [lab-no-gpm]
+# (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 2, calls 1.5, injected 2.5 (with GPM and
+# without), record 0.5, watcher 5, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
+# done again; options of the lab's run.py in LAB).
+#   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]
 set -u
 out=$1
 shift
-[ $# -gt 0 ] || set -- tests pages busy calls injected no-gpm record watcher cost profilers
+[ $# -gt 0 ] || set -- tests pages busy calls injected record watcher cost profilers
 export PYTHONPATH="$PWD/src:$PWD/carry" PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 STOKER_HOME="$out/.stoker"
 
 measured() { # NAME COMMAND…
@@ -32,11 +32,13 @@ pages() {
     page -- python3 tests/gpu/scripts/blocking.py 300
 }
 
-lab() { # NAME OPTION…
-    name=$1
-    shift
-    measured "$name" benchmarks/pathologies/run.py --device cuda --budget 540s --resume \
-        --keep-recordings "$out/recordings" "$@"
+lab() {
+    recordings=$(mktemp -d)
+    [ ! -f carry/lab.json ] || cp carry/lab.json "$out/lab.json"
+    # shellcheck disable=SC2086
+    measured lab benchmarks/pathologies/run.py --device cuda --both --no-fixes --doses 2 --budget 540s --resume \
+        --keep-recordings "$recordings" ${LAB:-}
+    tar -cf "$out/lab_recordings.tar" -C "$recordings" .
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/machine.txt"
@@ -46,8 +48,7 @@ for part in "$@"; do
     pages) pages >"$out/pages.txt" 2>&1 && tail -c 9000 "$out/pages.txt" ;;
     busy) measured gpu_busy benchmarks/accuracy/gpu_busy.py ;;
     calls) measured nvml_calls benchmarks/overhead/nvml_calls.py ;;
-    injected) measured gpu_injected benchmarks/accuracy/gpu_injected.py ;;
-    no-gpm) measured gpu_injected_no_gpm benchmarks/accuracy/gpu_injected.py --no-gpm ;;
+    injected) measured gpu_injected benchmarks/accuracy/gpu_injected.py --both ;;
     record) python3 benchmarks/record_gpu.py --out "$out/recording.jsonl" ;;
     watcher)
         measured gpu_watcher benchmarks/overhead/gpu_watcher.py --pairs 40 --seconds 10
@@ -56,8 +57,7 @@ for part in "$@"; do
     cost) measured gpu_cost benchmarks/overhead/gpu_cost.py --subject stoker ;;
     profilers) measured gpu_cost_others benchmarks/overhead/gpu_cost.py \
         --subject "profiler cuda" --subject profiler --subject traceml ;;
-    lab) lab lab ;;
-    lab-no-gpm) lab lab_no_gpm --no-gpm ;;
+    lab) lab ;;
     *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done

@@ -14,12 +14,15 @@ of the stall so far, by this script's own `perf_counter`.
     sync      a needless torch.cuda.synchronize(): the time the host waits in it
     copy      a blocking .to(device) of much pageable memory
     hidden    as data, in a loop that never waits for the GPU: the sleep lies under the GPU's queue
+
+Several may be started at once: they have the card one after another (`../pathologies/gate.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +31,9 @@ from time import perf_counter
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "pathologies"))
+import gate
 
 PLACES = ("data", "env", "function", "sync", "copy", "hidden")
 TICK_S, LAYERS = 0.012, 4
@@ -192,17 +198,23 @@ def main() -> None:
     parser.add_argument("--truth", type=Path, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    training = Training(args.where, args.share, args.device)
+    gate.prepare([gate.BY_THE_FIRST_OPTIMIZER])
+    with gate.card():
+        content = trained(args.where, args.share, args.seconds, args.device)
+    args.truth.write_text(json.dumps(content))
+
+
+def trained(where: str, share: float, seconds: float, device: str) -> dict[str, object]:
+    training = Training(where, share, device)
     before_s = training.work_s(training.batch)
-    training.run(args.seconds)
+    training.run(seconds)
     after_s = training.work_s(training.batch)
-    content = {
+    return {
         "gpu_work_s": [before_s, after_s],
         "batch_rows": len(training.batch),
-        "copied_bytes": training.copied_bytes if args.where == "copy" else None,
+        "copied_bytes": training.copied_bytes if where == "copy" else None,
         "ticks": training.truth,
     }
-    args.truth.write_text(json.dumps(content))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
+STOKER = [sys.executable, "-m", "stoker"]
+
+
+class Stopped(Protocol):
+    def stop(self) -> bool: ...
 
 
 def watched(
@@ -26,18 +31,51 @@ def watched(
     timeout_s: float | None = None,
 ) -> dict[str, Any]:
     """Run it in `folder` and read it again. What takes longer than `timeout_s` is ended, tree and all."""
+    recorded(command, folder, options, env, stdout, timeout_s)
+    return asked(folder, env)
+
+
+def recorded(
+    command: list[str],
+    folder: Path,
+    options: list[str],
+    env: Mapping[str, str] | None = None,
+    stdout: IO[bytes] | None = None,
+    timeout_s: float | None = None,
+    beside: Callable[[subprocess.Popen[bytes]], Stopped | None] | None = None,
+) -> None:
+    """`beside` is started with it and stopped after it."""
     hear_interrupts()
-    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **(env or {})}
-    stoker = [sys.executable, "-m", "stoker"]
     limit = ["--for", f"{timeout_s:g}s"] if timeout_s else []
-    run = [*stoker, "run", "--quiet", *limit, *options, "--", sys.executable, *command]
+    run = [*STOKER, "run", "--quiet", *limit, *options, "--", sys.executable, *command]
     stderr = subprocess.DEVNULL if options else None  # ended by `--for` it tells of its KeyboardInterrupt
     said = stdout or subprocess.DEVNULL
-    subprocess.run(run, cwd=folder, env=env, stdout=said, stderr=stderr, check=not options)
-    why = subprocess.run([*stoker, "why", "--json"], cwd=folder, env=env, stdout=subprocess.PIPE, check=True)
+    with subprocess.Popen(run, cwd=folder, env=_environment(env), stdout=said, stderr=stderr) as process:
+        other = None
+        try:
+            other = beside(process) if beside else None
+            code = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            if other is not None:
+                other.stop()
+    if code and not options:
+        raise subprocess.CalledProcessError(code, run)
+
+
+def asked(folder: Path, env: Mapping[str, str] | None = None, run: Path | None = None) -> dict[str, Any]:
+    """What `stoker why --json` says of `run`, or of the latest one there."""
+    words = [*STOKER, "why", "--json", *([str(run)] if run else [])]
+    why = subprocess.run(words, cwd=folder, env=_environment(env), stdout=subprocess.PIPE, check=True)
     content: dict[str, Any] = json.loads(why.stdout)
     return content
+
+
+def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **(env or {})}
 
 
 def hear_interrupts() -> None:

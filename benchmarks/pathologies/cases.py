@@ -81,13 +81,13 @@ def all_cases() -> list[Case]:
 
 
 def plan(cases: Sequence[Case], doses: Sequence[int], seconds: float, fixes: bool, turn: int) -> list[Task]:
-    """What says most comes first: the middle dose of every case, then what the fixes win, then the other
-    doses, beginning with another case at each `turn`."""
+    """What says most comes first: controls, the middle dose of every fault, pairs; then what the fixes win,
+    then the other doses, beginning with another case at each `turn`."""
     sick = [case for case in cases if not case.healthy and not case.pair]
     middle = sorted(doses, key=lambda dose: (abs(dose - 2), dose))[0] if doses else 2
-    tasks = [Task(case, middle, False, seconds) for case in sick]
+    tasks = [Task(case, 0, False, seconds) for case in cases if case.healthy]
+    tasks += [Task(case, middle, False, seconds) for case in sick]
     tasks += [Task(case, PAIR_DOSE, False, seconds) for case in cases if case.pair]
-    tasks += [Task(case, 0, False, seconds) for case in cases if case.healthy]
     if fixes and middle:
         tasks += [Task(case, middle, True, max(3.0, seconds / 2)) for case in sick]
     rest = [Task(case, dose, False, seconds) for dose in doses if dose != middle for case in sick]

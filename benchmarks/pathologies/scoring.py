@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cases import FIRST_HALF, SECOND_HALF, alternatives
+from cases import alternatives
 
 Row = dict[str, Any]
 
@@ -22,9 +22,16 @@ def right(run: Row) -> bool:
 
 
 def scored(runs: Sequence[Row]) -> Row:
-    """Both halves apart; the gains of all."""
-    halves = {half: _half([run for run in runs if run["half"] == half]) for half in (FIRST_HALF, SECOND_HALF)}
-    return {"halves": {half: score for half, score in halves.items() if score["runs"]}, "gains": gains(runs)}
+    """Each half apart, and in it each kind of counters; the gains of all."""
+    groups = sorted({group(run) for run in runs})
+    halves = {name: _half([run for run in runs if group(run) == name]) for name in groups}
+    return {"halves": halves, "gains": gains(runs)}
+
+
+def group(run: Row) -> str:
+    """`first`; on a GPU `first with GPM` or `first without GPM`."""
+    gpm = run.get("gpm")
+    return f"{run['half']}{'' if gpm is None else ' with GPM' if gpm else ' without GPM'}"
 
 
 def _half(runs: Sequence[Row]) -> Row:
@@ -43,6 +50,7 @@ def _half(runs: Sequence[Row]) -> Row:
         "pairs": len(pairs),
         "pairs_causes": sum(len(alternatives(run["expected"])) for run in pairs),
         "pairs_top2": sum(_among(run, 2) for run in pairs),
+        "pairs_said": [[run["name"], run["expected"], run["codes"][:2] or [run["outcome"]]] for run in pairs],
         "controls": len(controls),
         "controls_false_alarms": [run["name"] for run in controls if run["codes"]],
         "controls_not_healthy": [run["name"] for run in controls if run["outcome"] != "healthy"],
@@ -72,18 +80,20 @@ def _confusion(faults: Sequence[Row]) -> dict[str, dict[str, int]]:
 def gains(runs: Sequence[Row]) -> list[Row]:
     found = []
     for fixed in (run for run in runs if run["fixed"] and not run.get("failed")):
-        key = (fixed["half"], fixed["name"], fixed["dose"])
-        sick = next((r for r in runs if not r["fixed"] and (r["half"], r["name"], r["dose"]) == key), None)
+        sick = next((run for run in runs if not run["fixed"] and _same(run, fixed)), None)
         if sick is None or sick.get("failed"):
             continue
         wanted = frozenset().union(*alternatives(sick["expected"]))
         pairs = zip(sick["codes"], sick["ceilings"], strict=True)
         ceiling = next((most for code, most in pairs if code in wanted), None)
         before, after = _pace(sick), _pace(fixed)
-        found.append(
-            {"name": fixed["name"], "ceiling": ceiling, "measured": after / before if before else None}
-        )
+        gain = {"name": fixed["name"], "ceiling": ceiling, "measured": after / before if before else None}
+        found.append(gain if fixed.get("gpm") is None else {**gain, "gpm": fixed["gpm"]})
     return found
+
+
+def _same(one: Row, other: Row) -> bool:
+    return all(one.get(name) == other.get(name) for name in ("half", "name", "dose", "gpm"))
 
 
 def _pace(run: Row) -> float:
@@ -98,9 +108,12 @@ def state(run: Row) -> str:
 def told(run: Row) -> str:
     said = run["codes"][:3] or [run["outcome"]]
     mark = "" if right(run) and not run.get("failed") else "   <- WRONG"
+    then = run.get("said_then", said)[:3]
+    changed = "" if then == said else f"   (then {' '.join(then)})"
+    kind = {None: "", True: "GPM", False: "no GPM"}[run.get("gpm")]
     return (
-        f"{run['name']:22} {state(run):7} {run['expected'] or 'healthy':11} {' '.join(said):22}"
-        f"{100 * (run.get('injected_frac') or 0):5.0f} %  {run['line'] or ''}{mark}"
+        f"{run['name']:22} {state(run):7} {kind:7}{run['expected'] or 'healthy':11} {' '.join(said):22}"
+        f"{100 * (run.get('injected_frac') or 0):5.0f} %  {run['line'] or ''}{mark}{changed}"
     )
 
 
@@ -111,13 +124,17 @@ def lines(report: Row) -> Iterator[str]:
         yield "\nfault                   ceiling  won by the fix"
     for gain in report["gains"]:
         ceiling, won = (f"{gain[key]:.2f}" if gain[key] else "-" for key in ("ceiling", "measured"))
-        yield f"{gain['name']:22} {ceiling:>8}  {won:>14}"
+        kind = {None: "", True: "  with GPM", False: "  without GPM"}[gain.get("gpm")]
+        yield f"{gain['name']:22} {ceiling:>8}  {won:>14}{kind}"
 
 
 def _half_lines(half: str, score: Row) -> Iterator[str]:
-    yield f"\n{half} half: {score['runs']} runs\nexpected     first said"
+    name, _, kind = half.partition(" ")
+    yield f"\n{name} half{f', {kind}' if kind else ''}: {score['runs']} runs\nexpected     first said"
     for code, counts in score["confusion"].items():
         yield f"{code:12} {', '.join(f'{said} × {count}' for said, count in counts.items())}"
+    for name, expected, first in score["pairs_said"]:
+        yield f"{expected:12} {' '.join(first)}   ({name})"
     yield (
         f"top-1 {_of(score, 'top1', 'faults')}, top-2 {_of(score, 'top2', 'faults')}; "
         f"pairs, among the first two {_of(score, 'pairs_top2', 'pairs_causes')}"

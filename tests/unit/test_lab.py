@@ -51,13 +51,15 @@ def test_the_table_is_large_enough_for_a_gpu(lab: Any) -> None:
 
 
 def test_what_says_most_is_run_first(lab: Any) -> None:
-    cases = [case for case in lab.cases.first_half() if case.name in ("hot_line", "lists", "plain")]
+    names = ("loading_and_python", "hot_line", "lists", "plain")
+    cases = [case for case in lab.cases.first_half() if case.name in names]
     tasks = lab.cases.plan(cases, [1, 2, 3], 6.0, fixes=True, turn=0)
     told = [(task.case.name, task.dose, task.fixed) for task in tasks]
-    assert told[:3] == [("hot_line", 2, False), ("lists", 2, False), ("plain", 0, False)]
-    assert told[3:5] == [("hot_line", 2, True), ("lists", 2, True)]
+    assert told[:3] == [("plain", 0, False), ("hot_line", 2, False), ("lists", 2, False)]
+    assert told[3] == ("loading_and_python", 2, False)
+    assert told[4:6] == [("hot_line", 2, True), ("lists", 2, True)]
     turned = lab.cases.plan(cases, [1, 2, 3], 6.0, fixes=True, turn=1)
-    assert turned[5].key != tasks[5].key
+    assert turned[6].key != tasks[6].key
     assert {task.key for task in turned} == {task.key for task in tasks}
 
 
@@ -102,6 +104,16 @@ def test_the_score_counts_each_kind_apart(lab: Any) -> None:
 def test_samples_count_where_the_fix_changes_the_batch(lab: Any) -> None:
     runs = [run("a", "SK404", "SK404", units_per_s=100.0), run("a", "", fixed=True, units_per_s=900.0)]
     assert lab.scoring.gains(runs)[0]["measured"] == pytest.approx(9.0)
+
+
+def test_a_gain_stands_beside_the_ceiling_of_its_own_counters(lab: Any) -> None:
+    runs = [
+        run("a", "SK201", "SK201", gpm=True),
+        run("a", "SK201", "SK201", gpm=False, ceilings=[3.0]),
+        run("a", "", fixed=True, gpm=True),
+        run("a", "", fixed=True, gpm=False),
+    ]
+    assert [(gain["gpm"], gain["ceiling"]) for gain in lab.scoring.gains(runs)] == [(True, 2.0), (False, 3.0)]
 
 
 def test_a_run_that_failed_is_not_right(lab: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import tarfile
 from pathlib import Path
@@ -16,13 +17,19 @@ from stoker.store.reading import load
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "recordings" / "lab").glob("*.tar.xz"))
 LIMIT_BYTES = 60_000
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
-def replayed(recording: Path, folder: Path) -> tuple[dict[str, Any], Verdict]:
+def replayed(recording: Path, folder: Path) -> tuple[dict[str, Any], list[Verdict]]:
+    """Of a recording with the counters of two watchers, both verdicts."""
     with tarfile.open(recording) as archive:
         archive.extractall(folder, filter="data")
     planted: dict[str, Any] = json.loads((folder / "lab.json").read_text("utf-8"))
-    return planted, verdict(summarise(load(folder / "run")))
+    runs = [folder / "run"]
+    if (folder / "gpm" / "gpu.jsonl").exists():
+        with_gpm = importlib.import_module("beside").with_gpm
+        runs.append(with_gpm(folder / "run", folder / "gpm" / "gpu.jsonl", folder / "with_gpm"))
+    return planted, [verdict(summarise(load(run))) for run in runs]
 
 
 def test_there_are_recordings_of_faults_and_of_healthy_runs() -> None:
@@ -32,9 +39,17 @@ def test_there_are_recordings_of_faults_and_of_healthy_runs() -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name.removesuffix(".tar.xz"))
-def test_the_verdict_on_a_recorded_run(recording: Path, tmp_path: Path) -> None:
+def test_the_verdict_on_a_recorded_run(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert recording.stat().st_size <= LIMIT_BYTES
-    planted, told = replayed(recording, tmp_path)
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "accuracy"))
+    planted, verdicts = replayed(recording, tmp_path)
+    for told in verdicts:
+        judge(planted, told)
+
+
+def judge(planted: dict[str, Any], told: Verdict) -> None:
     if not planted["expected"]:
         assert told.outcome is Outcome.HEALTHY, told
         return
