@@ -30,7 +30,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "accuracy")]
 
-from cases import Case, Task, all_cases, alternatives, plan, planted_lines  # noqa: E402
+from cases import HALVES, Case, Task, all_cases, alternatives, plan, planted_lines  # noqa: E402
 from recording import hidden_texts, keep  # noqa: E402
 from scoring import lines, right, scored, told  # noqa: E402
 from watched import ROOT, hear_interrupts, machine, watched  # noqa: E402
@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--half", choices=("first", "second"), help="only this one")
+    parser.add_argument("--half", choices=HALVES, help="only this one")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[case.name for case in all_cases()])
     parser.add_argument("--doses", nargs="+", type=int, choices=range(4))
     parser.add_argument("--seconds", type=float, help="of training in a run")

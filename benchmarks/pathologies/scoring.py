@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cases import FIRST_HALF, SECOND_HALF, alternatives
+from cases import HALVES, alternatives
 
 Row = dict[str, Any]
 
@@ -22,8 +22,8 @@ def right(run: Row) -> bool:
 
 
 def scored(runs: Sequence[Row]) -> Row:
-    """Both halves apart; the gains of all."""
-    halves = {half: _half([run for run in runs if run["half"] == half]) for half in (FIRST_HALF, SECOND_HALF)}
+    """The halves apart; the gains of all."""
+    halves = {half: _half([run for run in runs if run["half"] == half]) for half in HALVES}
     return {"halves": {half: score for half, score in halves.items() if score["runs"]}, "gains": gains(runs)}
 
 
