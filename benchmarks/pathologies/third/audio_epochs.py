@@ -8,7 +8,7 @@ import itertools
 import time
 
 import torch
-from stopwatch import Meter
+from stopwatch import Meter, blanks
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -88,7 +88,8 @@ def main():
     meter = Meter(__doc__)
     bs, samples = meter.pick((64, 32_000), (8, 2_000))
     training = Training(meter)
-    meter.calibrate(lambda: training.batch(torch.zeros(bs, samples), torch.zeros(bs, dtype=torch.long)))
+    blank = blanks(meter, torch.zeros(bs, samples), torch.zeros(bs, dtype=torch.long))
+    meter.calibrate(lambda: training.batch(*blank))
     batches = 1000
     if meter.dose:
         restart_s = start_and_end_s(make_loader(bs, samples, bs, meter))

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import torch
-from stopwatch import Meter
+from stopwatch import Meter, blanks
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
@@ -81,7 +81,8 @@ def main():
         opt.step()
         opt.zero_grad()
 
-    meter.calibrate(lambda: training_step(torch.ones(bs, longest, dtype=torch.long)))
+    blank = blanks(meter, torch.ones(bs, longest, dtype=torch.long))
+    meter.calibrate(lambda: training_step(*blank))
     collate = PadBatch(WORKERS * meter.beside_s if meter.sick else 0.0)
     loader = DataLoader(
         Captions(longest), bs, collate_fn=collate, num_workers=WORKERS, pin_memory=meter.gpu, drop_last=True

@@ -3,10 +3,11 @@
 A perfect diagnosis: healthy, nothing to mend. The dose is taken and does nothing; there is no planted line.
 """
 
+import copy
+
 import torch
 from stopwatch import Meter
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 MICRO_BATCHES = 8
 
@@ -27,7 +28,7 @@ class Expert(nn.Module):
 class Trainer:
     def __init__(self, model, optimizer, meter):
         self.model, self.optimizer, self.meter = model, optimizer, meter
-        self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))
+        self.average = copy.deepcopy(model).requires_grad_(False)
 
     def backward(self, rows):
         with self.meter.autocast():
@@ -38,7 +39,8 @@ class Trainer:
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.average.update_parameters(self.model)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), 0.001)
 
     def train_on(self, batch):
         for rows in batch.chunk(MICRO_BATCHES):

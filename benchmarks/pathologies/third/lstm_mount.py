@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from stopwatch import Meter
+from stopwatch import Meter, blanks
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
@@ -81,18 +81,19 @@ def main():
         loss.backward()
         optimizer.step()
 
-    meter.calibrate(lambda: learn(torch.zeros(blocks * BLOCK, steps, FEATURES)))
+    blank = blanks(meter, torch.zeros(blocks * BLOCK, steps, FEATURES))
+    meter.calibrate(lambda: learn(*blank))
     latency_s = WORKERS * meter.beside_s / blocks if meter.sick else 0.0
     with tempfile.TemporaryDirectory() as folder:
         stream = SeriesStream(write_shards(folder, steps), steps, blocks, latency_s)
         loader = DataLoader(stream, batch_size=None, num_workers=WORKERS, pin_memory=meter.gpu)
-        for number, series in enumerate(loader):
-            if number >= WORKERS and not meter.going_on():
-                break
-            learn(series)
-            if number >= WORKERS:
-                meter.ticked()
-    meter.report(excess=True)
+        batches = iter(loader)
+        for _ in range(WORKERS):
+            learn(next(batches))
+        while meter.going_on():
+            learn(next(batches))
+            meter.ticked()
+        meter.report(excess=True)
 
 
 if __name__ == "__main__":

@@ -66,10 +66,10 @@ class DoubleDqn:
         self.optimizer = torch.optim.Adam(self.q.parameters(), 1e-5, fused=meter.gpu)
 
     def learn(self, obs, action, reward, nxt):
+        with torch.no_grad(), self.meter.autocast():
+            best = self.q(nxt).argmax(1, keepdim=True)
+            goal = reward + 0.99 * self.frozen(nxt).gather(1, best)[:, 0]
         with self.meter.autocast():
-            with torch.no_grad():
-                best = self.q(nxt).argmax(1, keepdim=True)
-                goal = reward + 0.99 * self.frozen(nxt).gather(1, best)[:, 0]
             now = self.q(obs).gather(1, action[:, None])[:, 0]
         loss = nn.functional.smooth_l1_loss(now.float(), goal.float())
         self.optimizer.zero_grad(set_to_none=True)

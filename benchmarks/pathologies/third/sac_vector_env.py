@@ -100,9 +100,9 @@ class SAC:
 
     def update(self):
         obs, act, rew, nxt = self.replay.sample(self.batch)
+        with torch.no_grad(), self.meter.autocast():
+            target = rew + 0.99 * torch.min(*self.q(nxt, self.policy(nxt)))
         with self.meter.autocast():
-            with torch.no_grad():
-                target = rew + 0.99 * torch.min(*self.q(nxt, self.policy(nxt)))
             loss_c = sum(F.mse_loss(q, target) for q in self.q(obs, act))
         self.opt_c.zero_grad()
         loss_c.backward()

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import torch
-from stopwatch import Meter
+from stopwatch import Meter, blanks
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -77,7 +77,8 @@ if __name__ == "__main__":
     meter = Meter(__doc__)
     side, bs = meter.pick((96, 64), (24, 16))
     algo = SimCLR(meter)
-    meter.calibrate(lambda: algo.fit_batch([torch.zeros(bs, 3, side, side)] * 2))
+    blank = blanks(meter, *[torch.zeros(bs, 3, side, side)] * 2)
+    meter.calibrate(lambda: algo.fit_batch(blank))
     data = TwoViews(side, jitter_s=meter.host_s / bs)
     workers = 0 if meter.sick else meter.pick(8, 1)
     loader = DataLoader(data, bs, shuffle=True, drop_last=True, num_workers=workers, pin_memory=meter.gpu)

@@ -11,7 +11,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from PIL import Image, ImageDraw
-from stopwatch import Meter
+from stopwatch import Meter, blanks
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -102,7 +102,8 @@ def main():
         loss.backward()
         opt.step()
 
-    blank = torch.zeros(bs, 3, size, size, dtype=torch.uint8), torch.zeros(bs, size, size, dtype=torch.long)
+    black = torch.zeros(bs, 3, size, size, dtype=torch.uint8)
+    blank = blanks(meter, black, torch.zeros(bs, size, size, dtype=torch.long))
     meter.calibrate(lambda: train_batch(*blank))
     few, enough = meter.pick((3, 12), (1, 2))
     warp = ElasticWarp(few * meter.beside_s / bs)

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import torch
-from stopwatch import Meter
+from stopwatch import Meter, blanks
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -70,7 +70,8 @@ def main():
         optim.step()
         sched.step()
 
-    meter.calibrate(lambda: step(torch.zeros(bs, 3, side, side), torch.zeros(bs, dtype=torch.long)))
+    blank = blanks(meter, torch.zeros(bs, 3, side, side), torch.zeros(bs, dtype=torch.long))
+    meter.calibrate(lambda: step(*blank))
     noise_s = CORES * meter.beside_s / bs if meter.sick else 0.0
     loader = DataLoader(Noisy(side, noise_s), bs, num_workers=CORES + CORES // 2, pin_memory=meter.gpu)
     it = iter(loader)
