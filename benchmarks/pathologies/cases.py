@@ -1,4 +1,4 @@
-"""The cases of both halves, what is right for each, and in which order they are run.
+"""The cases of all halves, what is right for each, and in which order they are run.
 
 A case is a script and what to expect of it; a task is one run of it, at a dose, sick or mended.
 """
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import second_table
+import third_table
 from index import ALL, EVERYWHERE, ON_CPU, ON_GPU
 
 HERE = Path(__file__).resolve().parent
-SECOND = HERE / "second"
-FIRST_HALF, SECOND_HALF = "first", "second"
+FIRST_HALF, SECOND_HALF, THIRD_HALF = HALVES = ("first", "second", "third")
+"""The third came later, and is a set of its own; the word stayed."""
 PAIR_DOSE = 2
 _PLANTED = re.compile(r"#\s*planted\b[ :]*(.*)$")
 
@@ -64,20 +65,29 @@ def first_half() -> list[Case]:
 
 
 def second_half() -> list[Case]:
+    return _stand_alone(
+        SECOND_HALF, second_table.EXPECTED, second_table.ON_GPU_ONLY, second_table.ON_CPU_ONLY
+    )
+
+
+def third_half() -> list[Case]:
+    return _stand_alone(THIRD_HALF, third_table.EXPECTED, third_table.ON_GPU_ONLY, frozenset())
+
+
+def _stand_alone(half: str, table: dict[str, str], gpu: frozenset[str], cpu: frozenset[str]) -> list[Case]:
+    """A folder of the half's name holds a file for each case."""
+
+    def devices(name: str) -> tuple[str, ...]:
+        return ON_GPU if name in gpu else ON_CPU if name in cpu else EVERYWHERE
+
     return [
-        Case(name, SECOND_HALF, SECOND / f"{name}.py", (), expected, _devices(name))
-        for name, expected in second_table.EXPECTED.items()
+        Case(name, half, HERE / half / f"{name}.py", (), expected, devices(name))
+        for name, expected in table.items()
     ]
 
 
-def _devices(name: str) -> tuple[str, ...]:
-    if name in second_table.ON_GPU_ONLY:
-        return ON_GPU
-    return ON_CPU if name in second_table.ON_CPU_ONLY else EVERYWHERE
-
-
 def all_cases() -> list[Case]:
-    return [*first_half(), *second_half()]
+    return [*first_half(), *second_half(), *third_half()]
 
 
 def plan(cases: Sequence[Case], doses: Sequence[int], seconds: float, fixes: bool, turn: int) -> list[Task]:
@@ -102,7 +112,7 @@ def alternatives(expected: str) -> list[frozenset[str]]:
 
 def planted_lines(case: Case) -> frozenset[tuple[str, int]]:
     """File and number of the lines marked as planted: in its own file, or in this folder for its name."""
-    own = case.half == SECOND_HALF
+    own = case.half != FIRST_HALF
     files = [case.script] if own else sorted(HERE.glob("*.py"))
     found = set()
     for path in files:

@@ -46,7 +46,7 @@ class Script:
     """
 
     file: str
-    faults: tuple[Fault, ...]
+    faults: tuple[StrEnum, ...]
     on_cpu: bool
     speed: str = "ticks_per_s"
 
