@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -17,14 +18,15 @@ from stoker.errors import StokerError, UsageError
 from stoker.outside.gpu.nvml import find_gpus
 from stoker.report import ab_json, ab_page, markdown, text
 from stoker.report.ab_progress import status_line
-from stoker.report.escape import printable
+from stoker.report.escape import printable, shorten_middle
 from stoker.report.page import Page
 from stoker.trials.ab import sessions
-from stoker.trials.ab.arms import ArmRunner
+from stoker.trials.ab.arms import ArmRunner, devices_of
 from stoker.trials.ab.measure import ArmMeasure
 from stoker.trials.ab.plan import Plan
 from stoker.trials.ab.session import Ended, Progress, Session
 from stoker.trials.ab.statistics import FIRST_LOOK, PAIRS, PAIRS_MAX, Outcome
+from stoker.trials.device_lock import all_locked
 from stoker.trials.guard.mode import GuardMode
 
 
@@ -109,22 +111,37 @@ def _sitting(
 ) -> int:
     os.chdir(plan.cwd)
     guard = agreed_guard(GuardMode(plan.guard), Path(plan.cwd), yes=args.yes)
-    folder = folder or sessions.create(plan.a.command)
-    session = Session(plan, folder.resolve(), measures, args.limit_s, _status)
     gpus = find_gpus()
     try:
-        ended = session.run(ArmRunner(plan, folder.resolve(), gpus, guard))
+        with all_locked(devices_of(plan, gpus), _who(plan)) as locks:
+            folder = folder or sessions.create(plan.a.command)
+            session = Session(plan, folder.resolve(), measures, args.limit_s, _status)
+            ended = _ran(session, ArmRunner(plan, folder.resolve(), gpus, guard, locks))
+    finally:
+        gpus.close()
+    _show(args, ended, folder)
+    return _code(ended)
+
+
+def _who(plan: Plan) -> str:
+    """For another Stoker that wants the same device meanwhile."""
+    command = shorten_middle(shlex.join(plan.a.command), 60)
+    return f"stoker ab of {command} since {time.strftime('%H:%M')} in {plan.cwd}"
+
+
+def _ran(session: Session, runner: ArmRunner) -> Ended:
+    """What was measured before an error is shown all the same."""
+    try:
+        return session.run(runner)
     except StokerError as error:
         _end_status()
         if not session.measures:
+            sessions.remove_empty(session.folder)
             raise
         sys.stderr.writelines(f"{printable(line)}\n" for line in str(error).splitlines())
-        ended = session.stopped(error.message)
+        return session.stopped(error.message)
     finally:
-        gpus.close()
-    _end_status()
-    _show(args, ended, folder)
-    return _code(ended)
+        _end_status()
 
 
 def _near(folder: Path) -> Path:

@@ -16,14 +16,15 @@ from pathlib import Path
 import pytest
 
 from stoker.__main__ import main
-from stoker.errors import FolderError
+from stoker.errors import DeviceInUse, FolderError
 from stoker.launch import tree
 from stoker.launch.procfs import Identity
 from stoker.outside.gpu.fake import FakeGpus
 from stoker.trials.ab import arms
 from stoker.trials.ab.answer import Turn
-from stoker.trials.ab.measure import Arm
+from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.plan import ArmPlan, Plan
+from stoker.trials.device_lock import all_locked, locked
 from stoker.trials.guard.mode import GuardMode
 
 TESTS = Path(__file__).parents[2]
@@ -137,6 +138,44 @@ def test_ctrl_c_prints_the_page_so_far(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"train.py", "home", "stoker"}  # the last one: locks
 
 
+def test_nobody_gets_the_device_between_two_trials(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Asked for before each trial and after the last one: it is held all the time, then let go."""
+    monkeypatch.setenv("STOKER_HOME", str(folder / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.chdir(folder)
+    refused: list[str] = []
+
+    def measured(self: arms.ArmRunner, turn: Turn) -> ArmMeasure:
+        assert self.locks
+        with pytest.raises(DeviceInUse) as caught, all_locked(()):
+            pass
+        refused.append(caught.value.seen)
+        rates = {"samples": (2.0 if turn.arm is Arm.B else 1.0) + turn.pair / 100}
+        return ArmMeasure(turn.arm, turn.pair, turn.order, steady=True, rates=rates)
+
+    monkeypatch.setattr(arms.ArmRunner, "__call__", measured)
+    monkeypatch.setattr("stoker.commands.ab.find_gpus", lambda: FakeGpus(devices=[]))
+    assert main(["ab", "--yes", *loop("0.005")]) == 0
+    assert "WIN" in capsys.readouterr().out
+    assert len(refused) == 6
+    assert all(f"process {os.getpid()}, stoker ab of" in seen for seen in refused)
+    with all_locked(()):
+        pass
+
+
+def test_a_second_comparison_on_the_same_device_is_told_who_has_it(folder: Path) -> None:
+    first = folder / "stoker"
+    first.mkdir()
+    with locked(None, "stoker ab of python other.py since 12:03", first):
+        code, out, err = ab(folder, "--yes", *loop("0.005"))
+    assert (code, out) == (2, "")
+    assert "error: another Stoker is measuring on the CPU" in err
+    assert f"process {os.getpid()}, stoker ab of python other.py since 12:03" in err
+    assert not list(folder.glob("home/ab/*"))
+
+
 def wait_for_trials(folder: Path, count: int) -> None:
     """And until the next one has begun."""
     end = time.monotonic() + DEADLINE_S
@@ -223,7 +262,7 @@ def test_a_gpu_in_use_is_refused(
     assert "processes: 4312" in shown.err
     assert "--share" in shown.err
     assert gpus.closed
-    assert not list((folder / "home").glob("ab/*/pair*"))
+    assert not list((folder / "home").glob("ab/*/*"))
 
 
 def test_a_guard_that_lets_files_through_needs_the_users_word(folder: Path) -> None:

@@ -24,7 +24,7 @@ from stoker.trials.ab.plan import Plan
 from stoker.trials.ab.seeds import with_seed
 from stoker.trials.ab.session import Interrupted
 from stoker.trials.guard.mode import GuardMode
-from stoker.trials.knobs import Prepared, Setting, liveness, parse_settings, prepare
+from stoker.trials.knobs import Channel, Prepared, Setting, liveness, parse_settings, prepare
 from stoker.trials.trial import TrialResult, TrialSpec, run_trial
 
 COPIES = "copies"
@@ -45,6 +45,8 @@ class ArmRunner:
     gpus: Gpus
     guard: GuardMode = GuardMode.AUTO
     """One that was tried, and agreed to where it lets something through."""
+    locks: tuple[int, ...] = ()
+    """Of the devices of both arms, held by the caller from before the first trial to after the last."""
     _latest: dict[Arm, Path] = field(default_factory=dict)
 
     def __call__(self, turn: Turn) -> ArmMeasure:
@@ -54,7 +56,8 @@ class ArmRunner:
         prepared = self._prepared(turn, settings, self.folder / COPIES / folder.name)
         enough = Enough(folder, self.plan.windows, self.plan.start_max_s)
         began_s = time.monotonic()
-        result = run_trial(self._spec(prepared, settings, folder, enough), gpus=self.gpus)
+        spec = self._spec(prepared, settings, folder, enough)
+        result = run_trial(spec, gpus=self.gpus, locks=self.locks)
         if result.exit.ended_by is EndedBy.USER:
             raise Interrupted
         blank = _blank(turn, result, time.monotonic() - began_s)
@@ -131,6 +134,16 @@ class ArmRunner:
             if not folder.exists():
                 return folder
         raise FolderError("too many trials in this folder", seen=str(self.folder))
+
+
+def devices_of(plan: Plan, gpus: Gpus) -> tuple[str, ...]:
+    """UUIDs of all GPUs either arm could use, which a comparison keeps for itself from beginning to end."""
+    found: dict[str, None] = {}
+    for arm in Arm:
+        settings = parse_settings(plan.arm(arm).settings, plan.arm(arm).command)
+        own = {one.name: one.value for one in settings if one.knob.channel is Channel.ENVIRONMENT}
+        found |= dict.fromkeys(visible_gpus(gpus, {**os.environ, **own}))
+    return tuple(found)
 
 
 def _check_room(folder: Path) -> None:

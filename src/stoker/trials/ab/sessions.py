@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Sequence
@@ -31,6 +32,14 @@ def create(command: Sequence[str]) -> Path:
             hint="run from a folder you may write to, or set STOKER_HOME to one",
         ) from error
     return folder
+
+
+def remove_empty(folder: Path) -> None:
+    """One that was refused before its first trial; where anything but its plan is there, it stays."""
+    with contextlib.suppress(OSError):
+        if {path.name for path in folder.iterdir()} <= {NAME}:
+            (folder / NAME).unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def short_name(folder: Path) -> str:
