@@ -19,12 +19,12 @@ from stoker.report.escape import printable
 
 VERBS: dict[str, str] = {
     "run": "run a training under watch, then say where its time went",
-    "why": "read a recorded run again",
+    "why": "read a recorded run, or a comparison, again",
     "explain": "what a cause is, how it is seen, and how to fix it",
     "knobs": "what `stoker run --with` can change about a training",
     "classify": "judge the logs you already have",
     "ab": "is it faster? one thing changed, in turns, until it is known",
-    "runs": "list recorded runs, or prune them",
+    "runs": "list recorded runs and comparisons, or prune them",
     "doctor": "what can be measured on this machine, what not, and why",
 }
 

@@ -10,16 +10,16 @@ import sys
 import time
 from pathlib import Path
 
+from stoker.commands.ab_output import show_comparison
 from stoker.commands.ab_plan import planned
 from stoker.commands.guard_consent import agreed_guard
 from stoker.commands.options import declare_training, seconds
-from stoker.commands.output import declare_formats
+from stoker.commands.output import declare_formats, show_page
 from stoker.errors import StokerError, UsageError
 from stoker.outside.gpu.nvml import find_gpus
-from stoker.report import ab_json, ab_page, markdown, text
+from stoker.report import ab_page
 from stoker.report.ab_progress import status_line
 from stoker.report.escape import printable, shorten_middle
-from stoker.report.page import Page
 from stoker.trials.ab import sessions
 from stoker.trials.ab.arms import ArmRunner, devices_of
 from stoker.trials.ab.measure import ArmMeasure
@@ -86,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
         return _sitting(args, found.plan, found.folder, found.measures)
     plan = planned(args)
     if args.dry_run:
-        _show_page(args, ab_page.plan_page(plan))
+        if args.json:
+            raise UsageError("a plan has no JSON form", hint="stoker ab --dry-run without --json")
+        show_page(ab_page.plan_page(plan), args, sys.stdout)
         return 0
     earlier = sessions.unfinished_of(plan)
     if earlier is not None and _wants(earlier.folder, len(earlier.measures), args):
@@ -119,7 +121,7 @@ def _sitting(
             ended = _ran(session, ArmRunner(plan, folder.resolve(), gpus, guard, locks))
     finally:
         gpus.close()
-    _show(args, ended, folder)
+    show_comparison(args, ended, folder)
     return _code(ended)
 
 
@@ -144,12 +146,6 @@ def _ran(session: Session, runner: ArmRunner) -> Ended:
         _end_status()
 
 
-def _near(folder: Path) -> Path:
-    """As it can be typed here."""
-    cwd = Path.cwd()
-    return folder.relative_to(cwd) if folder.is_relative_to(cwd) else folder
-
-
 def _status(progress: Progress) -> None:
     """One line that is written over on a terminal; a line per trial elsewhere."""
     if sys.stderr.isatty():
@@ -164,23 +160,6 @@ def _end_status() -> None:
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[2K")
         sys.stderr.flush()
-
-
-def _show(args: argparse.Namespace, ended: Ended, folder: Path) -> None:
-    if args.json:
-        sys.stdout.write(ab_json.render(ended, str(folder.resolve())) + "\n")
-    else:
-        _show_page(args, ab_page.build(ended, _near(folder)))
-    sys.stdout.flush()
-
-
-def _show_page(args: argparse.Namespace, page: Page) -> None:
-    if args.json:
-        raise UsageError("a plan has no JSON form", hint="stoker ab --dry-run without --json")
-    if args.md:
-        sys.stdout.write(markdown.render(page))
-    else:
-        text.show(page, sys.stdout)
 
 
 def _code(ended: Ended) -> int:
