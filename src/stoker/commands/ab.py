@@ -15,11 +15,12 @@ from stoker.commands.ab_plan import planned
 from stoker.commands.guard_consent import agreed_guard
 from stoker.commands.options import declare_training, seconds
 from stoker.commands.output import declare_formats, show_page
+from stoker.commands.stderr import tell, tell_error
 from stoker.errors import StokerError, UsageError
 from stoker.outside.gpu.nvml import find_gpus
 from stoker.report import ab_page
 from stoker.report.ab_progress import status_line
-from stoker.report.escape import printable, shorten_middle
+from stoker.report.escape import shorten_middle
 from stoker.trials.ab import sessions
 from stoker.trials.ab.arms import ArmRunner, devices_of
 from stoker.trials.ab.measure import ArmMeasure
@@ -101,7 +102,7 @@ def _wants(folder: Path, trials: int, args: argparse.Namespace) -> bool:
     name = sessions.short_name(folder)
     said = f"stoker: the same comparison was begun before and has {trials} trials"
     if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        sys.stderr.write(f"{said}; this is a new one. To go on with it: stoker ab --resume {name}\n")
+        tell(f"{said}; this is a new one. To go on with it: stoker ab --resume {name}")
         return False
     sys.stderr.write(f"{said}. Go on with it? [Y/n] ")
     sys.stderr.flush()
@@ -140,7 +141,7 @@ def _ran(session: Session, runner: ArmRunner) -> Ended:
         if not session.measures:
             sessions.remove_empty(session.folder)
             raise
-        sys.stderr.writelines(f"{printable(line)}\n" for line in str(error).splitlines())
+        tell_error(error)
         return session.stopped(error.message)
     finally:
         _end_status()

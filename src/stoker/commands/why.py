@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 
 from stoker.commands.ab_output import show_comparison
 from stoker.commands.output import declare_formats, show, show_over_time
@@ -51,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("why reads a recorded run, it takes no command", hint="stoker run -- …")
     compared = sessions.named(args.run)
     if compared is not None:
-        _refuse_what_runs_have(args)
+        _refuse_what_runs_have(args, compared.folder)
         show_comparison(args, sessions.as_ended(compared), compared.folder)
         return 0
     gate = parse_gate(args.gate) if args.gate is not None else None
     bounds = parse_bounds(args.window) if args.window is not None else None
     if args.over_time and (gate is not None or bounds is not None):
         raise UsageError("--over-time is of the whole training", hint="--gate and --window without it")
-    summary = summarise(load(find(args.run)))
+    summary = summarise(load(sessions.find_trial(args.run) or find(args.run)))
     if gate is not None or bounds is not None:
         summary = _with_window(summary, gate, bounds)
     if args.over_time:
@@ -68,14 +69,14 @@ def run(args: argparse.Namespace) -> int:
     return int(args.fail_on is not None and _found(summary, args.fail_on))
 
 
-def _refuse_what_runs_have(args: argparse.Namespace) -> None:
+def _refuse_what_runs_have(args: argparse.Namespace, folder: Path) -> None:
     asked = ("gate", "window", "over_time", "fail_on")
     given = [f"--{name.replace('_', '-')}" for name in asked if getattr(args, name)]
     if given:
         raise UsageError(
             f"{given[0]} is for a run, and this is a comparison",
             seen="its trials are runs, each in a folder below it",
-            hint=f"stoker why FOLDER/pair1-B-1 {given[0]} …",
+            hint=f"stoker why {sessions.short_name(folder)}/pair1-B-1 {given[0]} …",
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stoker.report.figures import duration, size
 from stoker.report.page import Table
-from stoker.trials.ab.plan import Plan
+from stoker.trials.ab.plan import AS_IT_IS, Plan
 from stoker.trials.ab.session import Ended
 from stoker.trials.ab.sessions import Listed, as_ended, short_name
 
@@ -51,7 +51,7 @@ def _verdict(item: Listed, ended: Ended) -> str:
 
 def _what(plan: Plan) -> str:
     """What differs first: the command may be long."""
-    a = "" if plan.a.label == "as it is" else f" / {plan.a.label}"
+    a = "" if plan.a.label == AS_IT_IS else f" / {plan.a.label}"
     if plan.a.label == plan.b.label and plan.a.command != plan.b.command:
         return f"{_short(plan.b.command)} / {_short(plan.a.command)}"
     return f"{plan.b.label}{a}: {_short(plan.b.command)}"

@@ -12,7 +12,7 @@ from stoker.report.page import Block, Facts, NextCommand, Notes, Page, Sentence,
 from stoker.trials.ab.answer import Answer
 from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.parity import ParityState
-from stoker.trials.ab.plan import CONFIRMING, Plan
+from stoker.trials.ab.plan import AS_IT_IS, CONFIRMING, ArmPlan, Plan
 from stoker.trials.ab.session import Ended
 from stoker.trials.ab.sessions import short_name
 from stoker.trials.ab.statistics import PAIRS_MAX, SAME_FRAC, Estimate, Outcome
@@ -50,7 +50,12 @@ def _arms_named(plan: Plan) -> tuple[tuple[str, str], ...]:
     a, b = shlex.join(plan.a.command), shlex.join(plan.b.command)
     if a == b:
         return (("A", plan.a.label), ("B", plan.b.label), ("of", a))
-    return (("A", f"{plan.a.label}: {a}"), ("B", f"{plan.b.label}: {b}"))
+    return (("A", _side(plan.a)), ("B", _side(plan.b)))
+
+
+def _side(arm: ArmPlan) -> str:
+    command = shlex.join(arm.command)
+    return command if arm.label == AS_IT_IS else f"{arm.label}: {command}"
 
 
 def _status(ended: Ended) -> str:
@@ -235,8 +240,8 @@ def plan_page(plan: Plan) -> Page:
     order = "AB, BA, AB, …" if plan.order_seed is None else f"drawn for each pair (seed {plan.order_seed})"
     windows = plan.windows
     facts = (
-        ("A", f"{plan.a.label}: {shlex.join(plan.a.command)}"),
-        ("B", f"{plan.b.label}: {shlex.join(plan.b.command)}"),
+        ("A", _side(plan.a)),
+        ("B", _side(plan.b)),
         ("pairs", f"3 to {plan.pairs}, order {order}"),
         (
             "each trial",

@@ -133,6 +133,14 @@ def test_an_unfinished_one_says_how_to_go_on(capsys: pytest.CaptureFixture[str])
     journal.close()
 
 
+def test_a_trial_is_named_by_its_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = compared("20261114")
+    assert f"next: stoker why {folder.name[-6:]}/pair3-B-1" in out(capsys, "why")
+    trial = ran(1000.0).rename(folder / "pair3-B-1")
+    assert "other.py" in out(capsys, "why", f"{folder.name[-6:]}/{trial.name}")
+    assert main(["why", f"{folder.name[-6:]}/pair9-B-1"]) == 2
+
+
 def test_what_only_runs_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     compared("20261114")
     assert main(["why", "--over-time"]) == 2

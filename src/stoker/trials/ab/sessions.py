@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import time
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ def unfinished_of(plan: Plan) -> Session | None:
 
 def find(name: str) -> Session:
     """A path, a name or a part of it; empty: the newest one that is not finished."""
-    if name and (Path(name) / NAME).is_file():
+    if name and os.path.isfile(os.path.join(name, NAME)):
         return read(Path(name))
     there = _all()
     matching = [one for one in there if name in one.folder.name]
@@ -83,9 +84,9 @@ def find(name: str) -> Session:
 
 def named(name: str | None) -> Session | None:
     """The comparison that is meant by what `stoker why` is given; None where it is a run, or nothing."""
-    if name and (Path(name) / NAME).is_file():
+    if name and os.path.isfile(os.path.join(name, NAME)):
         return read(Path(name))
-    if name and Path(name, "run.json").is_file():
+    if name and os.path.isfile(os.path.join(name, "run.json")):
         return None
     there = _all()
     if name in (None, "latest"):
@@ -100,6 +101,15 @@ def named(name: str | None) -> Session | None:
             hint="more of its name",
         )
     return find(name) if matching else None
+
+
+def find_trial(name: str | None) -> Path | None:
+    """`0a1b2c/pair1-B-1`: a trial of a comparison, by any name of the comparison."""
+    whole, slash, trial = (name or "").rpartition("/")
+    matching = [folder for folder in _folders() if whole and whole in folder.name]
+    if slash and len(matching) == 1 and os.path.isfile(matching[0] / trial / "run.json"):
+        return matching[0] / trial
+    return None
 
 
 def _last_s(session: Session) -> float:
