@@ -15,7 +15,7 @@ from stoker.trials.ab.parity import ParityState
 from stoker.trials.ab.plan import AS_IT_IS, CONFIRMING, ArmPlan, Plan
 from stoker.trials.ab.session import Ended
 from stoker.trials.ab.sessions import short_name
-from stoker.trials.ab.statistics import PAIRS_MAX, SAME_FRAC, Estimate, Outcome
+from stoker.trials.ab.statistics import SAME_FRAC, Estimate, Outcome
 
 UNIT_WORDS = {"env_steps": "env steps", "samples": "samples", "ticks": "updates", "": "work"}
 _EXACT = "what differs changes neither the samples nor the arithmetic: no check of the loss"
@@ -227,8 +227,8 @@ def _trial(one: ArmMeasure) -> str:
 def _next(ended: Ended, folder: Path) -> NextCommand:
     if ended.stopped:
         return NextCommand(f"stoker ab --resume {short_name(folder)}", "goes on where it stopped")
-    if ended.answer.outcome is Outcome.AMBIGUOUS and ended.plan.pairs < PAIRS_MAX:
-        return NextCommand(f"stoker ab --pairs {PAIRS_MAX} …", "a new comparison that may look more often")
+    if ended.answer.again:
+        return NextCommand(f"stoker ab {ended.answer.again} …", "the rest as before")
     if not ended.measures:
         return NextCommand("stoker ab --help", "")
     last = max(ended.measures, key=lambda one: (one.arm is Arm.B, one.pair, one.attempt))
