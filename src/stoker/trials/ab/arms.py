@@ -99,11 +99,12 @@ class ArmRunner:
     def _measured(self, blank: ArmMeasure, result: TrialResult, settings: Sequence[Setting]) -> ArmMeasure:
         plan, run = self.plan, load(result.folder)
         found = measured(blank, run, result.log, plan.windows, plan.metric, plan.share)
-        dead, doubtful = self._effects(blank.arm, settings, run)
+        dead, doubtful, partly = self._effects(blank.arm, settings, run)
         found = replace(
             found,
             dead=dead,
             doubtful=doubtful,
+            notes=(*found.notes, *partly),
             invalid=RESUMED if result.resumed else found.invalid,
         )
         self._latest[blank.arm] = result.folder
@@ -111,20 +112,23 @@ class ArmRunner:
 
     def _effects(
         self, arm: Arm, settings: Sequence[Setting], run: Run
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Settings the run proves to be without effect, and those it shows no sign of."""
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Settings the run proves to be without effect, those it shows no sign of, and what is worth knowing
+        of the others."""
         other = Arm.B if arm is Arm.A else Arm.A
         latest = self._latest.get(other)
         beside = load(latest) if latest is not None and settings else None
         common = {setting.text for setting in self._settings(other)}
-        dead, doubtful = [], []
+        dead, doubtful, partly = [], [], []
         for setting in settings:
             found = liveness(setting, run, None if setting.text in common else beside)
             if found.live is False:
                 dead.append(f"{setting.text}: {found.reason or found.seen}")
             elif found.live is None and beside is not None:
                 doubtful.append(f"{arm}, {setting.text}: {found.reason}")
-        return tuple(dead), tuple(doubtful)
+            elif found.live and found.reason:
+                partly.append(f"{arm}, {setting.text}: {found.seen}; {found.reason}")
+        return tuple(dead), tuple(doubtful), tuple(partly)
 
     def _unused(self, turn: Turn) -> Path:
         """A killed sitting may have left one of this name: it is not looked at again."""
