@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from stoker.report.figures import counted, duration, rate, size
-from stoker.report.page import Block, Facts, NextCommand, Notes, Page, Sentence, Table
+from stoker.report.page import Block, Excerpt, Facts, NextCommand, Notes, Page, Sentence, Table
 from stoker.trials.ab.answer import Answer
 from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.parity import ParityState
@@ -40,6 +40,7 @@ def build(ended: Ended, folder: Path) -> Page:
     blocks += [
         Notes("What is compared", _compared(ended)),
         Notes("What went wrong", _troubles(ended.measures)),
+        *_last_words(ended.measures),
         Notes("What to do", (found.help,) if found.help else ()),
         _next(ended, folder),
     ]
@@ -186,11 +187,19 @@ def _pairs(found: Answer) -> Table:
 
 
 def _compared(ended: Ended) -> tuple[str, ...]:
-    plan, found = ended.plan, ended.answer
-    lines = [*found.differs]
+    found = ended.answer
+    lines = [*found.differs, *(_how(ended) if found.pairs else ())]
+    if found.outcome not in (Outcome.WIN, Outcome.LOSS):
+        lines += sorted({doubt for one in ended.measures for doubt in one.doubtful})
+    lines += sorted({note for one in ended.measures for note in one.notes})
+    return tuple(lines)
+
+
+def _how(ended: Ended) -> list[str]:
+    plan, found, lines = ended.plan, ended.answer, []
     if found.parity is not None:
         lines.append(f"{_PARITY[found.parity.state]}: {found.parity.text}")
-    elif ended.measures and not plan.needs_parity:
+    elif not plan.needs_parity:
         lines.append(_EXACT if plan.a != plan.b else "nothing differs: this shows the noise of the machine")
     if plan.windows.min_s < CONFIRMING.min_s:
         lines.append(
@@ -198,10 +207,7 @@ def _compared(ended: Ended) -> tuple[str, ...]:
         )
     if found.outcome is Outcome.SAME and found.estimate and found.estimate.p < found.estimate.p_needed:
         lines.append(f"there is a difference, too small to count: {100 * (found.estimate.ratio - 1):+.1f} %")
-    if found.outcome not in (Outcome.WIN, Outcome.LOSS):
-        lines += sorted({doubt for one in ended.measures for doubt in one.doubtful})
-    lines += sorted({note for one in ended.measures for note in one.notes})
-    return tuple(lines)
+    return lines
 
 
 def _troubles(measures: Sequence[ArmMeasure]) -> tuple[str, ...]:
@@ -209,14 +215,15 @@ def _troubles(measures: Sequence[ArmMeasure]) -> tuple[str, ...]:
     for one in measures:
         if one.failure is not None:
             hint = f" ({one.failure.hint})" if one.failure.hint else ""
-            lines.append(f"{_trial(one)} failed, {one.failure.kind}: {one.failure.text}{hint}")
+            lines.append(f"{_trial(one)} failed, {one.failure.kind}: {one.failure.text.strip()}{hint}")
         elif not one.usable:
             lines.append(f"{_trial(one)} is not counted: {one.invalid or one.remark}")
-    last = next((one.failure for one in reversed(measures) if one.failure and one.failure.tail), None)
-    if last is not None:
-        lines.append("the log of the last failed trial ends:")
-        lines += [f"  {line}" for line in last.tail]
     return tuple(lines)
+
+
+def _last_words(measures: Sequence[ArmMeasure]) -> list[Block]:
+    last = next((one.failure for one in reversed(measures) if one.failure and one.failure.tail), None)
+    return [Excerpt("The log of the last failed trial ends", last.tail)] if last is not None else []
 
 
 def _trial(one: ArmMeasure) -> str:

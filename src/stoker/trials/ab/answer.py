@@ -21,6 +21,7 @@ CHANGED = 0.02
 """Updates per env step, or samples per update, that differ by more: another training."""
 NOT_AGAIN = (FailureClass.USER_ERROR.value, FailureClass.NUMERIC.value)
 """Failures which the same command has again."""
+BY_HAND = "run its command by hand first; all it said here is in output.log of the trial's folder"
 SHORTEST_S = 5.0
 """Nobody is told to take windows shorter than this."""
 SPOILED_FIRST = 2
@@ -188,7 +189,8 @@ def _broken(measures: Sequence[ArmMeasure]) -> tuple[str, str] | None:
         last = failed[-1].failure if failed else None
         if last is not None and (len(failed) >= 2 or last.kind in NOT_AGAIN):
             of = sum(one.arm is arm for one in measures)
-            return f"{arm} fails ({len(failed)} of {of} trials), {last.kind}: {last.text}", ""
+            reason = f"{arm} fails ({len(failed)} of {of} trials), {last.kind}: {last.text.strip()}"
+            return reason, BY_HAND if last.kind == FailureClass.USER_ERROR.value else last.hint
     return None
 
 

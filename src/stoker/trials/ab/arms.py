@@ -186,7 +186,7 @@ def _hidden(paths: Sequence[Path]) -> list[str]:
 def _failure(result: TrialResult, gave_up: str) -> ArmFailure:
     tail = log_tail(result.log)
     if result.failure is None:
-        return ArmFailure("no-tick", gave_up, "a command that trains", tail)
+        return ArmFailure("no-tick", gave_up, "compare a command that trains", tail)
     if result.failure.kind is FailureClass.DISK_FULL:
         raise FolderError(
             "the disk was full in a trial",
@@ -194,4 +194,5 @@ def _failure(result: TrialResult, gave_up: str) -> ArmFailure:
             hint=GO_ON,
         )
     found = result.failure
-    return ArmFailure(found.kind.value, found.evidence, found.action, tail)
+    action = "" if found.kind is FailureClass.USER_ERROR else found.action  # the page has better words
+    return ArmFailure(found.kind.value, found.evidence, action, tail)

@@ -160,9 +160,10 @@ def prune(keep: int) -> folders.Pruned[Listed]:
 
 
 def _folders() -> list[Path]:
-    """Oldest first: their names begin with the time."""
+    """Oldest first: their names begin with the time, to the second."""
     root = home() / COMPARISONS
-    return sorted(path for path in root.glob("*") if path.is_dir()) if root.is_dir() else []
+    there = [path for path in root.glob("*") if path.is_dir()] if root.is_dir() else []
+    return sorted(there, key=lambda path: (path.name[:15], path.stat().st_mtime))
 
 
 def _all() -> list[Session]:
