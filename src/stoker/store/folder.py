@@ -82,7 +82,11 @@ def write_info(folder: Path, info: RunInfo) -> None:
         os.replace(temporary, folder / "run.json")
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise FolderError(f"run.json cannot be written: {error.strerror}", seen=str(folder)) from error
+        raise FolderError(
+            f"run.json cannot be written: {error.strerror}",
+            seen=str(folder),
+            hint="make room on this disk, or see who may write there",
+        ) from error
 
 
 def read_info(folder: Path) -> RunInfo:

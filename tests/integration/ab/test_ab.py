@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,12 +60,12 @@ def end_what_runs_in(folder: Path) -> None:
                 os.kill(int(process.name), signal.SIGKILL)
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start(folder: Path, *words: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
     base = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER", "PYTHON"))}
     path = f"{TESTS.parent / 'src'}{os.pathsep}{TESTS / 'stubs'}"
     env = {**base, "PYTHONPATH": path, "STOKER_HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(folder)}
     window = () if "--resume" in words else ("--window", "1s")
-    argv = [sys.executable, "-m", "stoker", "ab", *window, *words]
+    argv = [*before, sys.executable, "-m", "stoker", "ab", *window, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
 
@@ -232,6 +233,36 @@ def test_a_full_disk_ends_it_with_nothing_lost(folder: Path) -> None:
     code, out, err = ab(folder, "--resume", "--json", "--time", "1s")
     trials = json.loads(out)["trials"]
     assert [(one["pair"], one["arm"]) for one in trials] == [(1, "A")], err
+
+
+SMALL_DISK = 'mount -t tmpfs -o size=12m none "$STOKER_HOME" && exec "$@"'
+
+
+@pytest.mark.slow
+def test_a_disk_that_really_fills_up(folder: Path) -> None:
+    """A file system of 12 MB in a mount namespace of its own; filled when the second trial has begun."""
+    home = folder / "home"
+    home.mkdir()
+    inside = ["unshare", "-rm", "sh", "-c", SMALL_DISK, "sh"]
+    if not shutil.which("unshare") or subprocess.call(
+        [*inside, "true"], env={**os.environ, "STOKER_HOME": home}
+    ):
+        pytest.skip("no file system can be mounted here")
+    process = start(folder, "--yes", "--pairs", "3", *loop("0.005"), before=inside)
+    disk = Path(f"/proc/{process.pid}/root{home}")
+    wait_for_trials(disk.parent, 1)
+    with suppress(OSError), (disk / "fill").open("wb", buffering=0) as fill:
+        while True:
+            fill.write(bytes(4096))
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 1, err
+    assert "No space left on device" in err
+    assert "Traceback" not in err
+    shown = " ".join(out.split())
+    assert "No verdict yet (" in shown
+    assert "failed trials 0 of 1 ?" in shown  # the first trial is kept
+    assert "stoker ab --resume" in shown
+    assert not list(home.iterdir())
 
 
 def test_no_room_for_a_recording(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ COPIES = "copies"
 made again, by the trial."""
 ROOM_BYTES = 10_000_000
 """What the recording of a long trial takes."""
-GO_ON = "make room, then: stoker ab --resume (what was measured before is kept)"
+GO_ON = "make room, then the same again; stoker ab --resume goes on with what was measured"
 RESUMED = "it took up an earlier training: it did not begin at step 0"
 
 

@@ -101,7 +101,7 @@ def _cannot(path: Path, error: OSError) -> FolderError:
     return FolderError(
         f"the journal of this comparison cannot be written: {error.strerror}",
         seen=str(path),
-        hint="make room, then: stoker ab --resume (what was measured before is kept)",
+        hint="make room, then the same again; stoker ab --resume goes on with what was measured",
     )
 
 
