@@ -21,6 +21,7 @@ from stoker.outside.gpu.nvml import find_gpus
 from stoker.report import ab_page
 from stoker.report.ab_progress import status_line
 from stoker.report.escape import shorten_middle
+from stoker.report.figures import counted
 from stoker.trials.ab import sessions
 from stoker.trials.ab.arms import ArmRunner, devices_of
 from stoker.trials.ab.measure import ArmMeasure
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 def _wants(folder: Path, trials: int, args: argparse.Namespace) -> bool:
     """The same question was asked before and not answered."""
     name = sessions.short_name(folder)
-    said = f"stoker: the same comparison was begun before and has {trials} trials"
+    said = f"stoker: this comparison was begun before ({counted(trials, 'trial')})"
     if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         tell(f"{said}; this is a new one. To go on with it: stoker ab --resume {name}")
         return False

@@ -12,6 +12,7 @@ from stoker.report.page import Table
 from stoker.trials.ab.plan import AS_IT_IS, Plan
 from stoker.trials.ab.session import Ended
 from stoker.trials.ab.sessions import Listed, as_ended, short_name
+from stoker.trials.ab.statistics import Outcome
 
 _COLUMNS = ("ab", "started", "took", "verdict", "size", "B / A: command")
 
@@ -28,7 +29,7 @@ def _row(item: Listed) -> tuple[str, ...]:
     ended = as_ended(item.session)
     took_s = sum(one.took_s for one in ended.measures)
     started, verdict = _started(item.folder), _verdict(item, ended)
-    return (name, started, duration(took_s), verdict, space, _what(ended.plan))
+    return (name, started, duration(took_s) if took_s else "", verdict, space, _what(ended.plan))
 
 
 def _started(folder: Path) -> str:
@@ -45,8 +46,8 @@ def _verdict(item: Listed, ended: Ended) -> str:
     if ended.stopped:
         return "no end"
     found = ended.answer
-    ratio = f" x{found.estimate.ratio:.3g}" if found.estimate is not None else ""
-    return f"{found.outcome}{ratio}"
+    known = found.estimate is not None and found.outcome in (Outcome.WIN, Outcome.LOSS, Outcome.SAME)
+    return f"{found.outcome} x{found.estimate.ratio:.3g}" if known and found.estimate else found.outcome
 
 
 def _what(plan: Plan) -> str:

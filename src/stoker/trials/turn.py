@@ -66,7 +66,7 @@ def check_free(state: DeviceState, device: str, *, share: bool) -> list[str]:
     pids = ", ".join(str(using.pid) for using in state.using or ()) or "not told by the driver"
     if not share:
         raise DeviceInUse(
-            f"somebody else uses GPU {device}",
+            f"somebody else uses {device}",
             seen=f"processes: {pids}; memory in use: {(state.memory_used_bytes or 0) / 2**30:.1f} GiB",
             hint="wait for it, choose another GPU with CUDA_VISIBLE_DEVICES, or insist with --share",
         )

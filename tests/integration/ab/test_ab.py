@@ -289,7 +289,7 @@ def test_a_gpu_in_use_is_refused(
     code = main(["ab", "--yes", *loop("0.005")])
     shown = capsys.readouterr()
     assert (code, shown.out) == (2, "")
-    assert "somebody else uses GPU GPU-0000" in shown.err
+    assert "somebody else uses GPU-0000" in shown.err
     assert "processes: 4312" in shown.err
     assert "--share" in shown.err
     assert gpus.closed
