@@ -147,6 +147,12 @@ def test_what_only_runs_have_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "--over-time is for a run, and this is a comparison" in capsys.readouterr().err
 
 
+def test_a_name_that_fits_nothing_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = compared("20261114")
+    assert main(["why", "zzz"]) == 2
+    assert f"there are: {folder.name}" in capsys.readouterr().err
+
+
 def test_a_name_that_fits_both_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     run, comparison = ran(1000.0), compared("20261114")
     assert main(["why", "-"]) == 2

@@ -86,13 +86,14 @@ def named(name: str | None) -> Session | None:
     """The comparison that is meant by what `stoker why` is given; None where it is a run, or nothing."""
     if name and os.path.isfile(os.path.join(name, NAME)):
         return read(Path(name))
-    if name and os.path.isfile(os.path.join(name, "run.json")):
+    if name and (os.path.isfile(os.path.join(name, "run.json")) or find_trial(name)):
         return None
     there = _all()
     if name in (None, "latest"):
         newest = max(there, key=_last_s, default=None)
         return newest if newest is not None and _last_s(newest) > _last_run_s() else None
-    runs = [item.folder.name for item in folders.listed() if name in item.folder.name]
+    recorded = [item.folder.name for item in folders.listed()]
+    runs = [one for one in recorded if name in one]
     matching = [one for one in there if name in one.folder.name]
     if runs and matching:
         raise RunNotFound(
@@ -100,7 +101,7 @@ def named(name: str | None) -> Session | None:
             seen=", ".join([*runs[-SHOWN:], *(one.folder.name for one in matching[-SHOWN:])]),
             hint="more of its name",
         )
-    return find(name) if matching else None
+    return find(name) if matching or (there and not recorded) else None
 
 
 def find_trial(name: str | None) -> Path | None:
