@@ -1,4 +1,4 @@
-"""One small training of a model that is easy or hard to compile: `compiled_models.py KIND`.
+"""One small training of a model that is easy or hard to compile: `compiled_models.py KIND [DEVICE]`.
 
 Prints one line of JSON: keys of its state_dict and the last loss in hex.
 """
@@ -36,12 +36,13 @@ def model_of(kind: str) -> nn.Module:
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model = model_of(sys.argv[1])
+    device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+    model = model_of(sys.argv[1]).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loss = torch.zeros(())
     for _ in range(20):
         optimizer.zero_grad()
-        loss = model(torch.randn(8, 4)).square().mean()
+        loss = model(torch.randn(8, 4, device=device)).square().mean()
         loss.backward()
         optimizer.step()
     sys.stdout.write(json.dumps({"keys": list(model.state_dict()), "loss": loss.item().hex()}) + "\n")
