@@ -20,6 +20,7 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "scripts" / "knobbed.py"
+COMPILED = ROOT / "tests" / "scripts" / "compiled_models.py"
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,10 @@ class Trainings:
             self.plain[kind] = json.loads(self._out([sys.executable, str(SCRIPT), kind]))
         return self.plain[kind]
 
-    def __call__(self, kind: str, knobs: str) -> Done:
+    def __call__(self, kind: str, knobs: str, script: Path = SCRIPT, *args: str) -> Done:
         stoker = [sys.executable, "-m", "stoker"]
-        out = self._out([*stoker, "run", "--quiet", "--with", knobs, "--", sys.executable, str(SCRIPT), kind])
+        command = [sys.executable, str(script), kind, *args]
+        out = self._out([*stoker, "run", "--quiet", "--with", knobs, "--", *command])
         found = json.loads(self._out([*stoker, "why", "--json"]))
         settings = {one["name"]: one for one in found["settings"]}
         return Done(json.loads(out), settings, found["notes"])
@@ -120,6 +122,14 @@ def test_numeric_knobs_train_the_same_thing(train: Trainings, knobs: str) -> Non
     ends = [float.fromhex(told["losses"][-1]) for told in (before, done.told)]
     assert ends[1] == pytest.approx(ends[0], rel=0.1)
     assert not [note for note in done.notes if "hook" in note], done.notes
+
+
+@pytest.mark.parametrize(("kind", "live"), [("sequential", True), ("nothing", False)])
+def test_compile_says_whether_anything_was_compiled(train: Trainings, kind: str, live: bool) -> None:
+    """A Sequential is torch's own code, which `Module.compile` passes over without a word."""
+    found = train(kind, "compile", COMPILED, "cuda").settings["compile"]
+    assert found["live"] is live, found
+    assert found["reason"].startswith("" if live else "compile failed, ran eager"), found
 
 
 def test_nccl_without_a_process_group(train: Trainings) -> None:

@@ -14,17 +14,17 @@ import sys
 from collections.abc import Sequence
 
 from stoker import __version__
+from stoker.commands.stderr import tell_error
 from stoker.errors import StokerError, UsageError
-from stoker.report.escape import printable
 
 VERBS: dict[str, str] = {
     "run": "run a training under watch, then say where its time went",
-    "why": "read a recorded run again",
+    "why": "read a recorded run, or a comparison, again",
     "explain": "what a cause is, how it is seen, and how to fix it",
     "knobs": "what `stoker run --with` can change about a training",
     "classify": "judge the logs you already have",
     "ab": "is it faster? one thing changed, in turns, until it is known",
-    "runs": "list recorded runs, or prune them",
+    "runs": "list recorded runs and comparisons, or prune them",
     "doctor": "what can be measured on this machine, what not, and why",
 }
 
@@ -70,20 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except StokerError as error:
-        print(_harmless(error), file=sys.stderr)
+        tell_error(error)
         return error.exit_code
     except BrokenPipeError:  # `stoker why | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
-
-
-def _harmless(error: StokerError) -> str:
-    """Errors repeat what the user or a file said: control characters are shown, not obeyed."""
-    message, seen = printable(error.message), printable(error.seen)
-    hint = "\n".join(map(printable, error.hint.split("\n")))  # may be a list of ours, one to a line
-    return str(StokerError(message, seen=seen, hint=hint))
 
 
 def _print_anything() -> None:

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 import time
 from pathlib import Path
 
+from stoker.commands.ab_output import show_comparison
 from stoker.commands.ab_plan import planned
 from stoker.commands.guard_consent import agreed_guard
 from stoker.commands.options import declare_training, seconds
-from stoker.commands.output import declare_formats
+from stoker.commands.output import declare_formats, show_page
+from stoker.commands.stderr import tell, tell_error
 from stoker.errors import StokerError, UsageError
 from stoker.outside.gpu.nvml import find_gpus
-from stoker.report import ab_json, ab_page, markdown, text
+from stoker.report import ab_page
 from stoker.report.ab_progress import status_line
-from stoker.report.escape import printable
-from stoker.report.page import Page
+from stoker.report.escape import shorten_middle
+from stoker.report.figures import counted
 from stoker.trials.ab import sessions
-from stoker.trials.ab.arms import ArmRunner
+from stoker.trials.ab.arms import ArmRunner, devices_of
 from stoker.trials.ab.measure import ArmMeasure
 from stoker.trials.ab.plan import Plan
 from stoker.trials.ab.session import Ended, Progress, Session
 from stoker.trials.ab.statistics import FIRST_LOOK, PAIRS, PAIRS_MAX, Outcome
+from stoker.trials.device_lock import all_locked
 from stoker.trials.guard.mode import GuardMode
 
 
@@ -84,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
         return _sitting(args, found.plan, found.folder, found.measures)
     plan = planned(args)
     if args.dry_run:
-        _show_page(args, ab_page.plan_page(plan))
+        if args.json:
+            raise UsageError("a plan has no JSON form", hint="stoker ab --dry-run without --json")
+        show_page(ab_page.plan_page(plan), args, sys.stdout)
         return 0
     earlier = sessions.unfinished_of(plan)
     if earlier is not None and _wants(earlier.folder, len(earlier.measures), args):
@@ -95,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
 def _wants(folder: Path, trials: int, args: argparse.Namespace) -> bool:
     """The same question was asked before and not answered."""
     name = sessions.short_name(folder)
-    said = f"stoker: the same comparison was begun before and has {trials} trials"
+    said = f"stoker: this comparison was begun before ({counted(trials, 'trial')})"
     if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        sys.stderr.write(f"{said}; this is a new one. To go on with it: stoker ab --resume {name}\n")
+        tell(f"{said}; this is a new one. To go on with it: stoker ab --resume {name}")
         return False
     sys.stderr.write(f"{said}. Go on with it? [Y/n] ")
     sys.stderr.flush()
@@ -109,28 +115,37 @@ def _sitting(
 ) -> int:
     os.chdir(plan.cwd)
     guard = agreed_guard(GuardMode(plan.guard), Path(plan.cwd), yes=args.yes)
-    folder = folder or sessions.create(plan.a.command)
-    session = Session(plan, folder.resolve(), measures, args.limit_s, _status)
     gpus = find_gpus()
     try:
-        ended = session.run(ArmRunner(plan, folder.resolve(), gpus, guard))
-    except StokerError as error:
-        _end_status()
-        if not session.measures:
-            raise
-        sys.stderr.writelines(f"{printable(line)}\n" for line in str(error).splitlines())
-        ended = session.stopped(error.message)
+        with all_locked(devices_of(plan, gpus), _who(plan)) as locks:
+            folder = folder or sessions.create(plan.a.command)
+            session = Session(plan, folder.resolve(), measures, args.limit_s, _status)
+            ended = _ran(session, ArmRunner(plan, folder.resolve(), gpus, guard, locks))
     finally:
         gpus.close()
-    _end_status()
-    _show(args, ended, folder)
+    show_comparison(args, ended, folder)
     return _code(ended)
 
 
-def _near(folder: Path) -> Path:
-    """As it can be typed here."""
-    cwd = Path.cwd()
-    return folder.relative_to(cwd) if folder.is_relative_to(cwd) else folder
+def _who(plan: Plan) -> str:
+    """For another Stoker that wants the same device meanwhile."""
+    command = shorten_middle(shlex.join(plan.a.command), 60)
+    return f"stoker ab of {command} since {time.strftime('%H:%M')} in {plan.cwd}"
+
+
+def _ran(session: Session, runner: ArmRunner) -> Ended:
+    """What was measured before an error is shown all the same."""
+    try:
+        return session.run(runner)
+    except StokerError as error:
+        _end_status()
+        if not session.measures:
+            sessions.remove_empty(session.folder)
+            raise
+        tell_error(error)
+        return session.stopped(error.message)
+    finally:
+        _end_status()
 
 
 def _status(progress: Progress) -> None:
@@ -147,23 +162,6 @@ def _end_status() -> None:
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[2K")
         sys.stderr.flush()
-
-
-def _show(args: argparse.Namespace, ended: Ended, folder: Path) -> None:
-    if args.json:
-        sys.stdout.write(ab_json.render(ended, str(folder.resolve())) + "\n")
-    else:
-        _show_page(args, ab_page.build(ended, _near(folder)))
-    sys.stdout.flush()
-
-
-def _show_page(args: argparse.Namespace, page: Page) -> None:
-    if args.json:
-        raise UsageError("a plan has no JSON form", hint="stoker ab --dry-run without --json")
-    if args.md:
-        sys.stdout.write(markdown.render(page))
-    else:
-        text.show(page, sys.stdout)
 
 
 def _code(ended: Ended) -> int:

@@ -15,8 +15,9 @@ from stoker.launch.command import locate
 from stoker.trials.ab import seeds
 from stoker.trials.ab.metric import checked_pattern
 from stoker.trials.ab.parity import SEEDS
-from stoker.trials.ab.plan import CONFIRMING, SCREENING, ArmPlan, Plan, Windows, windows_of
+from stoker.trials.ab.plan import AS_IT_IS, CONFIRMING, SCREENING, ArmPlan, Plan, Windows, windows_of
 from stoker.trials.knobs import Channel, Kind, Setting, parse_settings, prepare
+from stoker.trials.knobs.parse import split_settings
 
 _CONFIG = "{config}"
 _EXAMPLE = "stoker ab --b num_workers=8 -- python train.py"
@@ -80,8 +81,8 @@ def _arm(settings: str, command: Sequence[str], config: str) -> ArmPlan:
     if "seed" in _placeholders(parsed):
         raise UsageError("{seed} is filled in by the comparison itself", seen=settings, hint="leave it out")
     _try_out(parsed, words)
-    label = ", ".join(part for part in (settings, config and f"config {config}") if part)
-    return ArmPlan(label or "as it is", tuple(words), settings, config)
+    label = ", ".join(part for part in (*split_settings(settings), config and f"config {config}") if part)
+    return ArmPlan(label or AS_IT_IS, tuple(words), settings, config)
 
 
 def _try_out(settings: Sequence[Setting], words: Sequence[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from stoker.commands.stderr import tell
 from stoker.errors import GuardFailed
-from stoker.report.escape import printable
 from stoker.trials.guard.coverage import Coverage, find_coverage
 from stoker.trials.guard.mode import GuardMode
 
@@ -15,8 +15,7 @@ def agreed_guard(wanted: GuardMode, cwd: Path, *, yes: bool) -> GuardMode:
     """One that works here. Asked only where files of the user's could be changed."""
     found = find_coverage(wanted, cwd=cwd)
     for line in _told(found):
-        sys.stderr.write(f"{printable(line)}\n")
-    sys.stderr.flush()
+        tell(line, "    ")
     if found.needs_consent and not yes and not _agrees():
         raise GuardFailed(
             "a trial could change what is yours, and nobody agreed to that",

@@ -28,17 +28,17 @@ def show(summary: Summary, args: argparse.Namespace, stream: TextIO | None = Non
     if args.json:
         out.write(run_json.render(summary) + "\n")
     else:
-        _show_page(run_page.build(summary), args, out)
+        show_page(run_page.build(summary), args, out)
 
 
 def show_over_time(summary: Summary, told: OverTime, args: argparse.Namespace) -> None:
     if args.json:
         sys.stdout.write(run_json.render(summary, told) + "\n")
     else:
-        _show_page(over_time_page.build(summary, told), args, sys.stdout)
+        show_page(over_time_page.build(summary, told), args, sys.stdout)
 
 
-def _show_page(page: Page, args: argparse.Namespace, out: TextIO) -> None:
+def show_page(page: Page, args: argparse.Namespace, out: TextIO) -> None:
     if args.md:
         out.write(markdown.render(page))
     else:

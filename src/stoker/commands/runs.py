@@ -1,4 +1,4 @@
-"""`stoker runs`: what has been recorded here, how large it is, and away with the old ones."""
+"""`stoker runs`: the runs and comparisons recorded here, how large they are, and away with the old ones."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import json
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 
 from stoker.errors import FolderError, UsageError
 from stoker.launch.liveness import is_alive
 from stoker.model.run import short_id
+from stoker.report import ab_list as comparisons
 from stoker.report import markdown, text
 from stoker.report.figures import counted, duration, signal_name, size
-from stoker.report.page import NextCommand, Notes, Page, Table
+from stoker.report.page import Block, NextCommand, Notes, Page, Table
 from stoker.report.run_page import short_command
 from stoker.store import folder
+from stoker.trials.ab import sessions
 
 KEEP_DEFAULT = 10
 SCHEMA = "stoker.runs/1"
@@ -31,7 +34,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=_count,
         const=KEEP_DEFAULT,
         metavar="KEEP",
-        help=f"remove all but the newest KEEP runs that have ended (default {KEEP_DEFAULT})",
+        help=f"remove all but the newest KEEP ended runs, and as many comparisons (default {KEEP_DEFAULT})",
     )
 
 
@@ -46,31 +49,49 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("runs lists recorded runs, it takes no command", hint="stoker run -- …")
     if args.prune is not None:
         return _prune(args)
-    listed = folder.listed()
+    listed, compared = folder.listed(), sessions.listed()
     if args.json:
-        print(json.dumps({"schema": SCHEMA, "runs": [_entry(item) for item in listed]}, indent=1))
+        rows = {
+            "runs": [_entry(item) for item in listed],
+            "comparisons": [comparisons.entry(c) for c in compared],
+        }
+        print(json.dumps({"schema": SCHEMA, **rows}, indent=1))
         return 0
     if args.md:
-        print(markdown.render(_page(listed)), end="")
+        print(markdown.render(_page(listed, compared)), end="")
     else:
-        text.show(_page(listed), sys.stdout)
+        text.show(_page(listed, compared), sys.stdout)
     return 0
 
 
 def _prune(args: argparse.Namespace) -> int:
-    done = folder.prune(args.prune, _alive)
+    done, compared = folder.prune(args.prune, _alive), sessions.prune(args.prune)
+    stuck = [*_names(done.stuck), *_names(compared.stuck)]
     if args.json:
-        parts = {"removed": done.removed, "alive": done.alive, "could_not_be_removed": done.stuck}
-        names = {part: [item.folder.name for item in items] for part, items in parts.items()}
-        print(json.dumps({"schema": SCHEMA, **names}, indent=1))
-        return 2 if done.stuck else 0
-    freed = size(sum(item.size_bytes for item in done.removed))
-    alive = f"; {counted(len(done.alive), 'run')} still going on, left alone" if done.alive else ""
-    print(f"removed {counted(len(done.removed), 'run')} ({freed}), kept {done.kept}{alive}")
-    if done.stuck:
-        stuck = ", ".join(item.folder.name for item in done.stuck)
-        raise FolderError("some runs could not be removed", seen=stuck, hint="check who owns them")
+        content = {"schema": SCHEMA, **_pruned_names(done), "comparisons": _pruned_names(compared)}
+        print(json.dumps(content, indent=1))
+        return 2 if stuck else 0
+    print(f"removed {_pruned_words(done, 'run')}")
+    if compared.removed or compared.kept or compared.alive:
+        print(f"removed {_pruned_words(compared, 'comparison')}")
+    if stuck:
+        raise FolderError("some could not be removed", seen=", ".join(stuck), hint="check who owns them")
     return 0
+
+
+def _names(items: Sequence[folder.Kept]) -> list[str]:
+    return [item.folder.name for item in items]
+
+
+def _pruned_names(done: folder.Pruned[folder.Item]) -> dict[str, list[str]]:
+    parts = {"removed": done.removed, "alive": done.alive, "could_not_be_removed": done.stuck}
+    return {part: _names(items) for part, items in parts.items()}
+
+
+def _pruned_words(done: folder.Pruned[folder.Item], noun: str) -> str:
+    freed = size(sum(item.size_bytes for item in done.removed))
+    alive = f"; {counted(len(done.alive), noun)} still going on, left alone" if done.alive else ""
+    return f"{counted(len(done.removed), noun)} ({freed}), kept {done.kept}{alive}"
 
 
 def _alive(item: folder.Listed) -> bool:
@@ -93,19 +114,27 @@ def _entry(item: folder.Listed) -> dict[str, object]:
     }
 
 
-def _page(listed: list[folder.Listed]) -> Page:
-    if not listed:
+def _page(listed: list[folder.Listed], compared: list[sessions.Listed]) -> Page:
+    if not listed and not compared:
         looked = Notes("", (f"looked in {folder.home()}",))
         return Page("no runs recorded", "", (looked, NextCommand("stoker run -- python train.py")))
-    rows = tuple(_row(item) for item in reversed(listed))
-    total = size(sum(item.size_bytes for item in listed))
-    table = Table("", ("run", "started", "took", "exit", "size", "command"), rows, frozenset({2, 3, 4}))
-    newest = rows[0][0]
+    tables: list[Block] = [_runs(listed)] if listed else []
+    title = counted(len(listed), "run")
+    if compared:
+        tables.append(comparisons.table(compared))
+        title += f", {counted(len(compared), 'comparison')}"
+    newest = short_id((listed or compared)[-1].folder.name)
+    total = size(sum(item.size_bytes for item in listed) + sum(item.size_bytes for item in compared))
     return Page(
-        counted(len(rows), "run"),
+        title,
         f"{total} in {folder.home().name}",
-        (table, NextCommand(f"stoker why {newest}", "or stoker runs --prune")),
+        (*tables, NextCommand(f"stoker why {newest}", "or stoker runs --prune")),
     )
+
+
+def _runs(listed: list[folder.Listed]) -> Table:
+    rows = tuple(_row(item) for item in reversed(listed))
+    return Table("", ("run", "started", "took", "exit", "size", "command"), rows, frozenset({2, 3, 4}))
 
 
 def _row(item: folder.Listed) -> tuple[str, ...]:

@@ -1,10 +1,12 @@
-"""`stoker why [RUN]`: the page of a recorded run, again."""
+"""`stoker why [RUN]`: the page of a recorded run, or of a comparison, again."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 
+from stoker.commands.ab_output import show_comparison
 from stoker.commands.output import declare_formats, show, show_over_time
 from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.chosen import Bounds, choose, parse_bounds
@@ -16,10 +18,13 @@ from stoker.errors import UsageError
 from stoker.model.finding import Outcome, Severity
 from stoker.store.folder import find
 from stoker.store.reading import load, recorded_ticks
+from stoker.trials.ab import sessions
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", help="a run's folder, its name or a part of it; default: latest")
+    parser.add_argument(
+        "run", nargs="?", help="a run's or a comparison's folder, its name or a part of it; default: latest"
+    )
     parser.add_argument(
         "--gate",
         metavar="CONDITION",
@@ -45,11 +50,16 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.command is not None:
         raise UsageError("why reads a recorded run, it takes no command", hint="stoker run -- …")
+    compared = sessions.named(args.run)
+    if compared is not None:
+        _refuse_what_runs_have(args, compared.folder)
+        show_comparison(args, sessions.as_ended(compared), compared.folder)
+        return 0
     gate = parse_gate(args.gate) if args.gate is not None else None
     bounds = parse_bounds(args.window) if args.window is not None else None
     if args.over_time and (gate is not None or bounds is not None):
         raise UsageError("--over-time is of the whole training", hint="--gate and --window without it")
-    summary = summarise(load(find(args.run)))
+    summary = summarise(load(sessions.find_trial(args.run) or find(args.run)))
     if gate is not None or bounds is not None:
         summary = _with_window(summary, gate, bounds)
     if args.over_time:
@@ -57,6 +67,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         show(summary, args)
     return int(args.fail_on is not None and _found(summary, args.fail_on))
+
+
+def _refuse_what_runs_have(args: argparse.Namespace, folder: Path) -> None:
+    asked = ("gate", "window", "over_time", "fail_on")
+    given = [f"--{name.replace('_', '-')}" for name in asked if getattr(args, name)]
+    if given:
+        raise UsageError(
+            f"{given[0]} is for a run, and this is a comparison",
+            seen="its trials are runs, each in a folder below it",
+            hint=f"stoker why {sessions.short_name(folder)}/pair1-B-1 {given[0]} …",
+        )
 
 
 def _failing(text: str) -> str:

@@ -20,6 +20,7 @@ def render(ended: Ended, folder: str) -> str:
         "sentence": sentence(ended),
         "reason": found.reason,
         "help": found.help,
+        "again": found.again or None,
         "stopped": ended.stopped or None,
         "unit": found.unit or None,
         "estimate": asdict(found.estimate) if found.estimate else None,

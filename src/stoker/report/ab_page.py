@@ -8,14 +8,14 @@ from pathlib import Path
 from statistics import median
 
 from stoker.report.figures import counted, duration, rate, size
-from stoker.report.page import Block, Facts, NextCommand, Notes, Page, Sentence, Table
+from stoker.report.page import Block, Excerpt, Facts, NextCommand, Notes, Page, Sentence, Table
 from stoker.trials.ab.answer import Answer
 from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.parity import ParityState
-from stoker.trials.ab.plan import CONFIRMING, Plan
+from stoker.trials.ab.plan import AS_IT_IS, CONFIRMING, ArmPlan, Plan
 from stoker.trials.ab.session import Ended
 from stoker.trials.ab.sessions import short_name
-from stoker.trials.ab.statistics import PAIRS_MAX, SAME_FRAC, Estimate, Outcome
+from stoker.trials.ab.statistics import SAME_FRAC, Estimate, Outcome
 
 UNIT_WORDS = {"env_steps": "env steps", "samples": "samples", "ticks": "updates", "": "work"}
 _EXACT = "what differs changes neither the samples nor the arithmetic: no check of the loss"
@@ -40,6 +40,7 @@ def build(ended: Ended, folder: Path) -> Page:
     blocks += [
         Notes("What is compared", _compared(ended)),
         Notes("What went wrong", _troubles(ended.measures)),
+        *_last_words(ended.measures),
         Notes("What to do", (found.help,) if found.help else ()),
         _next(ended, folder),
     ]
@@ -50,7 +51,12 @@ def _arms_named(plan: Plan) -> tuple[tuple[str, str], ...]:
     a, b = shlex.join(plan.a.command), shlex.join(plan.b.command)
     if a == b:
         return (("A", plan.a.label), ("B", plan.b.label), ("of", a))
-    return (("A", f"{plan.a.label}: {a}"), ("B", f"{plan.b.label}: {b}"))
+    return (("A", _side(plan.a)), ("B", _side(plan.b)))
+
+
+def _side(arm: ArmPlan) -> str:
+    command = shlex.join(arm.command)
+    return command if arm.label == AS_IT_IS else f"{arm.label}: {command}"
 
 
 def _status(ended: Ended) -> str:
@@ -181,11 +187,19 @@ def _pairs(found: Answer) -> Table:
 
 
 def _compared(ended: Ended) -> tuple[str, ...]:
-    plan, found = ended.plan, ended.answer
-    lines = [*found.differs]
+    found = ended.answer
+    lines = [*found.differs, *(_how(ended) if found.pairs else ())]
+    if found.outcome not in (Outcome.WIN, Outcome.LOSS):
+        lines += sorted({doubt for one in ended.measures for doubt in one.doubtful})
+    lines += sorted({note for one in ended.measures for note in one.notes})
+    return tuple(lines)
+
+
+def _how(ended: Ended) -> list[str]:
+    plan, found, lines = ended.plan, ended.answer, []
     if found.parity is not None:
         lines.append(f"{_PARITY[found.parity.state]}: {found.parity.text}")
-    elif ended.measures and not plan.needs_parity:
+    elif not plan.needs_parity:
         lines.append(_EXACT if plan.a != plan.b else "nothing differs: this shows the noise of the machine")
     if plan.windows.min_s < CONFIRMING.min_s:
         lines.append(
@@ -193,10 +207,7 @@ def _compared(ended: Ended) -> tuple[str, ...]:
         )
     if found.outcome is Outcome.SAME and found.estimate and found.estimate.p < found.estimate.p_needed:
         lines.append(f"there is a difference, too small to count: {100 * (found.estimate.ratio - 1):+.1f} %")
-    if found.outcome not in (Outcome.WIN, Outcome.LOSS):
-        lines += sorted({doubt for one in ended.measures for doubt in one.doubtful})
-    lines += sorted({note for one in ended.measures for note in one.notes})
-    return tuple(lines)
+    return lines
 
 
 def _troubles(measures: Sequence[ArmMeasure]) -> tuple[str, ...]:
@@ -204,14 +215,15 @@ def _troubles(measures: Sequence[ArmMeasure]) -> tuple[str, ...]:
     for one in measures:
         if one.failure is not None:
             hint = f" ({one.failure.hint})" if one.failure.hint else ""
-            lines.append(f"{_trial(one)} failed, {one.failure.kind}: {one.failure.text}{hint}")
+            lines.append(f"{_trial(one)} failed, {one.failure.kind}: {one.failure.text.strip()}{hint}")
         elif not one.usable:
             lines.append(f"{_trial(one)} is not counted: {one.invalid or one.remark}")
-    last = next((one.failure for one in reversed(measures) if one.failure and one.failure.tail), None)
-    if last is not None:
-        lines.append("the log of the last failed trial ends:")
-        lines += [f"  {line}" for line in last.tail]
     return tuple(lines)
+
+
+def _last_words(measures: Sequence[ArmMeasure]) -> list[Block]:
+    last = next((one.failure for one in reversed(measures) if one.failure and one.failure.tail), None)
+    return [Excerpt("The log of the last failed trial ends", last.tail)] if last is not None else []
 
 
 def _trial(one: ArmMeasure) -> str:
@@ -222,8 +234,8 @@ def _trial(one: ArmMeasure) -> str:
 def _next(ended: Ended, folder: Path) -> NextCommand:
     if ended.stopped:
         return NextCommand(f"stoker ab --resume {short_name(folder)}", "goes on where it stopped")
-    if ended.answer.outcome is Outcome.AMBIGUOUS and ended.plan.pairs < PAIRS_MAX:
-        return NextCommand(f"stoker ab --pairs {PAIRS_MAX} …", "a new comparison that may look more often")
+    if ended.answer.again:
+        return NextCommand(f"stoker ab {ended.answer.again} …", "the rest as before")
     if not ended.measures:
         return NextCommand("stoker ab --help", "")
     last = max(ended.measures, key=lambda one: (one.arm is Arm.B, one.pair, one.attempt))
@@ -235,8 +247,8 @@ def plan_page(plan: Plan) -> Page:
     order = "AB, BA, AB, …" if plan.order_seed is None else f"drawn for each pair (seed {plan.order_seed})"
     windows = plan.windows
     facts = (
-        ("A", f"{plan.a.label}: {shlex.join(plan.a.command)}"),
-        ("B", f"{plan.b.label}: {shlex.join(plan.b.command)}"),
+        ("A", _side(plan.a)),
+        ("B", _side(plan.b)),
         ("pairs", f"3 to {plan.pairs}, order {order}"),
         (
             "each trial",

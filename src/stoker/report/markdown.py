@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.report.escape import markdown as escape
 from stoker.report.escape import printable
-from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Stack, Table
+from stoker.report.page import Bars, Block, Excerpt, Facts, NextCommand, Notes, Page, Sentence, Stack, Table
 
 
 def render(page: Page) -> str:
@@ -31,6 +31,9 @@ def _draw(block: Block) -> str:
         case Notes(heading, lines):
             head = f"## {escape(heading)}\n\n" if heading and lines else ""
             return head + "\n".join(f"- {escape(line)}" for line in lines)
+        case Excerpt(heading, quoted):
+            fence = "`" * max(3, 1 + max(map(_longest_run, quoted), default=0))
+            return "\n".join([f"## {escape(heading)}", "", fence, *map(printable, quoted), fence])
         case NextCommand(command, why):
             fence = "`" * (_longest_run(command) + 1)
             return f"Next: {fence} {printable(command)} {fence} {escape(why)}".rstrip()

@@ -85,6 +85,14 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a file, word for word."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NextCommand:
     """The last line printed."""
 
@@ -92,7 +100,7 @@ class NextCommand:
     why: str = ""
 
 
-Block = Sentence | Facts | Bars | Stack | Table | Notes | NextCommand
+Block = Sentence | Facts | Bars | Stack | Table | Notes | Excerpt | NextCommand
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stoker.report.columns import fit, pad, wrap
 from stoker.report.escape import printable, shorten_middle
-from stoker.report.page import Bars, Block, Facts, NextCommand, Notes, Page, Sentence, Stack, Table
+from stoker.report.page import Bars, Block, Excerpt, Facts, NextCommand, Notes, Page, Sentence, Stack, Table
 from stoker.report.stacked import stack
 
 WIDTH = 80
@@ -58,6 +58,9 @@ def _draw(block: Block) -> list[Text]:
             return _table(block)
         case Notes(heading, notes):
             return _notes(heading, notes)
+        case Excerpt(heading, rows):
+            quoted = [line for row in rows for line in _wrap(row, 6, "  | ")]
+            return _heading(heading) + [Text(line) for line in quoted]
         case NextCommand(command, why):
             tail = f"   {printable(why)}" if why and len(command) + len(why) + 9 <= WIDTH else ""
             return [Text.assemble(("next: ", "dim"), (printable(command), "cyan"), (tail, "dim"))]

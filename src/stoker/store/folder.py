@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from stoker.errors import FolderError, RunNotFound
 from stoker.model.run import RunFailure, RunInfo
 
 SCHEMA = "stoker.run/1"
 HOME = ".stoker"
+COMPARISONS = "ab"
+"""Beside `runs`: what `stoker ab` keeps."""
 SHOWN = 5
 CROWDED_BYTES = 2_000_000_000
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -80,7 +82,11 @@ def write_info(folder: Path, info: RunInfo) -> None:
         os.replace(temporary, folder / "run.json")
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise FolderError(f"run.json cannot be written: {error.strerror}", seen=str(folder)) from error
+        raise FolderError(
+            f"run.json cannot be written: {error.strerror}",
+            seen=str(folder),
+            hint="make room on this disk, or see who may write there",
+        ) from error
 
 
 def read_info(folder: Path) -> RunInfo:
@@ -178,8 +184,8 @@ def _no_single(name: str, matching: list[Path], runs: list[Path]) -> RunNotFound
 
 
 def crowded_bytes(base: Path | None = None) -> int | None:
-    """The size of all runs together where it is time to prune. Stoker removes nothing by itself."""
-    total = size_bytes(home(base) / "runs")
+    """The size of all that is recorded where it is time to prune. Stoker removes nothing by itself."""
+    total = size_bytes(home(base) / "runs") + size_bytes(home(base) / COMPARISONS)
     return total if total > CROWDED_BYTES else None
 
 
@@ -193,18 +199,34 @@ def size_bytes(folder: Path) -> int:
     return total
 
 
+class Kept(Protocol):
+    """Something recorded in a folder of its own."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+Item = TypeVar("Item", bound=Kept)
+
+
 @dataclass(frozen=True, slots=True)
-class Pruned:
-    removed: tuple[Listed, ...]
-    alive: tuple[Listed, ...]
-    stuck: tuple[Listed, ...]
+class Pruned(Generic[Item]):
+    removed: tuple[Item, ...]
+    alive: tuple[Item, ...]
+    stuck: tuple[Item, ...]
     """What could not be removed."""
     kept: int
 
 
-def prune(keep: int, alive: Callable[[Listed], bool], base: Path | None = None) -> Pruned:
-    """Remove all but the newest `keep` runs; one that is alive is neither counted nor touched."""
-    items = listed(base)
+def prune(keep: int, alive: Callable[[Listed], bool], base: Path | None = None) -> Pruned[Listed]:
+    return remove_old(listed(base), keep, alive)
+
+
+def remove_old(items: Sequence[Item], keep: int, alive: Callable[[Item], bool]) -> Pruned[Item]:
+    """All but the newest `keep`, of items oldest first; one that is alive is neither counted nor touched."""
     living = [item for item in items if alive(item)]
     rest = [item for item in items if item not in living]
     old = rest[: max(0, len(rest) - keep)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +16,12 @@ from stoker.model.exit import EndedBy
 from stoker.outside.gpu.nvml import find_gpus
 from stoker.outside.gpu.seam import Gpus
 from stoker.trials.attempt import Attempt, attempt
+from stoker.trials.device_lock import all_locked
 from stoker.trials.guard import outputs
 from stoker.trials.guard.coverage import find_coverage
 from stoker.trials.guard.mode import GuardMode
 from stoker.trials.spec import TrialResult, TrialSpec
-from stoker.trials.turn import check_free, locked, look, wait_until_as_before
+from stoker.trials.turn import check_free, look, wait_until_as_before
 
 __all__ = ["TrialResult", "TrialSpec", "run_trial"]
 
@@ -29,8 +29,9 @@ ATTEMPTS = 3
 """The first, and two more for a script that sees what an earlier run left."""
 
 
-def run_trial(spec: TrialSpec, *, gpus: Gpus | None = None) -> TrialResult:
-    """Blocks until it has ended and the device is free again. `gpus` is for tests."""
+def run_trial(spec: TrialSpec, *, gpus: Gpus | None = None, locks: Sequence[int] = ()) -> TrialResult:
+    """Blocks until it has ended and the device is free again. `gpus` is for tests. `locks`: of its devices,
+    where the caller holds them for more than one trial; without any the trial takes them for itself."""
     if not spec.command:
         raise UsageError("there is no command to try")
     cwd = (spec.cwd or Path.cwd()).resolve()
@@ -38,7 +39,7 @@ def run_trial(spec: TrialSpec, *, gpus: Gpus | None = None) -> TrialResult:
     if spec.guard is GuardMode.AUTO:
         spec = replace(spec, guard=_safe_mode(spec, cwd))
     try:
-        return _with_its_devices(spec, cwd, gpus)
+        return _with_its_devices(spec, cwd, gpus, locks)
     except OSError as error:
         raise FolderError(
             f"a trial could not be made: {error.strerror or error}",
@@ -47,14 +48,12 @@ def run_trial(spec: TrialSpec, *, gpus: Gpus | None = None) -> TrialResult:
         ) from error
 
 
-def _with_its_devices(spec: TrialSpec, cwd: Path, gpus: Gpus | None) -> TrialResult:
+def _with_its_devices(spec: TrialSpec, cwd: Path, gpus: Gpus | None, locks: Sequence[int]) -> TrialResult:
     spec.folder.parent.mkdir(parents=True, exist_ok=True)
-    wanted: list[str | None] = [*sorted(spec.devices)] or [None]
-    with ExitStack() as held:
-        locks = [held.enter_context(locked(device)) for device in wanted]
-        if not spec.devices:
-            return _from_step_0(spec, cwd, locks)
-        return _on_gpus(spec, cwd, gpus or find_gpus(), locks)
+    if locks:
+        return _on_devices(spec, cwd, gpus, locks)
+    with all_locked(spec.devices, f"a trial in {spec.folder}") as own:
+        return _on_devices(spec, cwd, gpus, own)
 
 
 def _safe_mode(spec: TrialSpec, cwd: Path) -> GuardMode:
@@ -64,6 +63,12 @@ def _safe_mode(spec: TrialSpec, cwd: Path) -> GuardMode:
             "a trial could change what is yours", seen="; ".join(found.uncaught), hint="agree with --yes"
         )
     return found.mode
+
+
+def _on_devices(spec: TrialSpec, cwd: Path, gpus: Gpus | None, locks: Sequence[int]) -> TrialResult:
+    if not spec.devices:
+        return _from_step_0(spec, cwd, locks)
+    return _on_gpus(spec, cwd, gpus or find_gpus(), locks)
 
 
 def _on_gpus(spec: TrialSpec, cwd: Path, gpus: Gpus, locks: Sequence[int]) -> TrialResult:

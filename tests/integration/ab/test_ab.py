@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from stoker.__main__ import main
-from stoker.errors import FolderError
+from stoker.errors import DeviceInUse, FolderError
 from stoker.launch import tree
 from stoker.launch.procfs import Identity
 from stoker.outside.gpu.fake import FakeGpus
 from stoker.trials.ab import arms
 from stoker.trials.ab.answer import Turn
-from stoker.trials.ab.measure import Arm
+from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.plan import ArmPlan, Plan
+from stoker.trials.device_lock import all_locked, locked
 from stoker.trials.guard.mode import GuardMode
 
 TESTS = Path(__file__).parents[2]
@@ -58,12 +60,12 @@ def end_what_runs_in(folder: Path) -> None:
                 os.kill(int(process.name), signal.SIGKILL)
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start(folder: Path, *words: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
     base = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER", "PYTHON"))}
     path = f"{TESTS.parent / 'src'}{os.pathsep}{TESTS / 'stubs'}"
     env = {**base, "PYTHONPATH": path, "STOKER_HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(folder)}
     window = () if "--resume" in words else ("--window", "1s")
-    argv = [sys.executable, "-m", "stoker", "ab", *window, *words]
+    argv = [*before, sys.executable, "-m", "stoker", "ab", *window, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
 
@@ -137,6 +139,44 @@ def test_ctrl_c_prints_the_page_so_far(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"train.py", "home", "stoker"}  # the last one: locks
 
 
+def test_nobody_gets_the_device_between_two_trials(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Asked for before each trial and after the last one: it is held all the time, then let go."""
+    monkeypatch.setenv("STOKER_HOME", str(folder / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.chdir(folder)
+    refused: list[str] = []
+
+    def measured(self: arms.ArmRunner, turn: Turn) -> ArmMeasure:
+        assert self.locks
+        with pytest.raises(DeviceInUse) as caught, all_locked(()):
+            pass
+        refused.append(caught.value.seen)
+        rates = {"samples": (2.0 if turn.arm is Arm.B else 1.0) + turn.pair / 100}
+        return ArmMeasure(turn.arm, turn.pair, turn.order, steady=True, rates=rates)
+
+    monkeypatch.setattr(arms.ArmRunner, "__call__", measured)
+    monkeypatch.setattr("stoker.commands.ab.find_gpus", lambda: FakeGpus(devices=[]))
+    assert main(["ab", "--yes", *loop("0.005")]) == 0
+    assert "WIN" in capsys.readouterr().out
+    assert len(refused) == 6
+    assert all(f"process {os.getpid()}, stoker ab of" in seen for seen in refused)
+    with all_locked(()):
+        pass
+
+
+def test_a_second_comparison_on_the_same_device_is_told_who_has_it(folder: Path) -> None:
+    first = folder / "stoker"
+    first.mkdir()
+    with locked(None, "stoker ab of python other.py since 12:03", first):
+        code, out, err = ab(folder, "--yes", *loop("0.005"))
+    assert (code, out) == (2, "")
+    assert "error: another Stoker is measuring on the CPU" in err
+    assert f"process {os.getpid()}, stoker ab of python other.py since 12:03" in err
+    assert not list(folder.glob("home/ab/*"))
+
+
 def wait_for_trials(folder: Path, count: int) -> None:
     """And until the next one has begun."""
     end = time.monotonic() + DEADLINE_S
@@ -195,6 +235,36 @@ def test_a_full_disk_ends_it_with_nothing_lost(folder: Path) -> None:
     assert [(one["pair"], one["arm"]) for one in trials] == [(1, "A")], err
 
 
+SMALL_DISK = 'mount -t tmpfs -o size=12m none "$STOKER_HOME" && exec "$@"'
+
+
+@pytest.mark.slow
+def test_a_disk_that_really_fills_up(folder: Path) -> None:
+    """A file system of 12 MB in a mount namespace of its own; filled when the second trial has begun."""
+    home = folder / "home"
+    home.mkdir()
+    inside = ["unshare", "-rm", "sh", "-c", SMALL_DISK, "sh"]
+    if not shutil.which("unshare") or subprocess.call(
+        [*inside, "true"], env={**os.environ, "STOKER_HOME": home}
+    ):
+        pytest.skip("no file system can be mounted here")
+    process = start(folder, "--yes", "--pairs", "3", *loop("0.005"), before=inside)
+    disk = Path(f"/proc/{process.pid}/root{home}")
+    wait_for_trials(disk.parent, 1)
+    with suppress(OSError), (disk / "fill").open("wb", buffering=0) as fill:
+        while True:
+            fill.write(bytes(4096))
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 1, err
+    assert "No space left on device" in err
+    assert "Traceback" not in err
+    shown = " ".join(out.split())
+    assert "No verdict yet (" in shown
+    assert "failed trials 0 of 1 ?" in shown  # the first trial is kept
+    assert "stoker ab --resume" in shown
+    assert not list(home.iterdir())
+
+
 def test_no_room_for_a_recording(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(arms.shutil, "disk_usage", lambda path: usage(10**9, 10**9 - 5, 5))
@@ -219,11 +289,11 @@ def test_a_gpu_in_use_is_refused(
     code = main(["ab", "--yes", *loop("0.005")])
     shown = capsys.readouterr()
     assert (code, shown.out) == (2, "")
-    assert "somebody else uses GPU GPU-0000" in shown.err
+    assert "somebody else uses GPU-0000" in shown.err
     assert "processes: 4312" in shown.err
     assert "--share" in shown.err
     assert gpus.closed
-    assert not list((folder / "home").glob("ab/*/pair*"))
+    assert not list((folder / "home").glob("ab/*/*"))
 
 
 def test_a_guard_that_lets_files_through_needs_the_users_word(folder: Path) -> None:

@@ -135,6 +135,42 @@ def test_compile_keeps_the_keys_and_compiles(train: Training) -> None:
     assert after.watched.record.last.phase("compile") > 0
 
 
+@pytest.fixture
+def compiling(forked: Callable[..., Any], scripts: Path, tmp_path: Path) -> Training:
+    return Training(forked, scripts / "compiled_models.py", tmp_path)
+
+
+def test_a_model_whose_forward_is_torchs_own_is_compiled_too(compiling: Training) -> None:
+    """`Module.compile` of a Sequential compiles nothing, and says nothing."""
+    before, after = compiling("sequential"), compiling("sequential", "compile=eager")
+    assert after.told == before.told
+    assert after.report("compile").state == "applied"
+    assert after.report("compile").why == ""
+
+
+def test_a_model_of_which_nothing_is_compiled_ran_eager(compiling: Training) -> None:
+    before, after = compiling("nothing"), compiling("nothing", "compile=eager")
+    assert after.told == before.told
+    report = after.report("compile")
+    assert not report.in_effect
+    assert report.why.startswith("compile failed, ran eager")
+
+
+def test_a_compiler_that_fails_is_named(
+    watch: Callable[..., Any], compiling: Training, scripts: Path, tmp_path: Path
+) -> None:
+    """torch's errors are suppressed: the training goes on, and would be measured as compiled."""
+    (setting,) = parse_settings("compile=inductor", [])
+    env = prepare([setting], [], {}, tmp_path).env
+    env |= {"CXX": "/no/such/compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    done = watch("python", str(scripts / "compiled_models.py"), "sequential", env=env)
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == compiling("sequential").told
+    found = liveness(setting, done.summary.run)
+    assert found.live is False
+    assert found.reason.startswith("compile failed, ran eager: torch has compiled nothing of it (tries: 1")
+
+
 def test_channels_last_fused_and_threads(train: Training) -> None:
     before, after = train("plain"), train("plain", "channels_last,fused,threads=2")
     assert after.told["keys"] == before.told["keys"]

@@ -62,6 +62,32 @@ def test_one_dead_rank_ends_it(trial: Trial, monkeypatch: pytest.MonkeyPatch) ->
     assert left_of(result.folder) == []
 
 
+@pytest.mark.parametrize(("how", "ended_by"), [("raises", EndedBy.ITSELF), ("stays", EndedBy.STOKER)])
+def test_one_rank_out_of_gpu_memory_while_the_other_waits_for_it(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, how: str, ended_by: EndedBy
+) -> None:
+    """gloo would wait for half an hour. How long it takes really: benchmarks/failures/one_rank.py."""
+    monkeypatch.setattr(progress, "AFTER_A_DEATH_S", 3.0)
+    result = trial(GuardMode.OVERLAY, "one_rank_oom.py", how, for_s=1000.0)
+    assert result.exit.ended_by is ended_by
+    assert result.failure is not None
+    assert result.failure.kind is FailureClass.GPU_OOM
+    assert "Tried to allocate 2.00 GiB" in result.failure.evidence
+    assert left_of(result.folder) == []
+
+
+def test_a_training_that_stops_ticking_is_ended(
+    stub_torch: None, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "HANG_AT_LEAST_S", 4.0)
+    result = trial(GuardMode.OVERLAY, "stops.py", for_s=1000.0)
+    assert result.exit.ended_by is EndedBy.STOKER
+    assert result.failure is not None
+    assert result.failure.kind is FailureClass.HANG
+    assert any("ended early: no tick for" in note for note in result.notes)
+    assert left_of(result.folder) == []
+
+
 def test_a_command_that_comes_first_is_behind_the_guard_and_must_succeed(project: Path, trial: Trial) -> None:
     before = tree_hash(project)
     first = (("sh", "-c", "echo 4 5 6 > data/numbers.txt"),)

@@ -94,6 +94,19 @@ def test_a_failing_arm_shows_its_class_and_the_end_of_its_log() -> None:
     assert "out-of-memory" in shown
     assert "\\x1b[31mOOM" in shown
     assert "2 of 2" in shown
+    assert "What to do\n  - less of it" in shown
+    assert "  | line 1\n" in shown
+    shown = markdown.render(ab_page.build(ended((trial(Arm.A, 1, 5.0), *failed)), FOLDER))
+    assert "```\nline 1\n\\x1b[31mOOM\n```" in shown
+
+
+def test_what_was_not_compared_is_not_explained() -> None:
+    failure = ArmFailure("user_error", "KeyError: 'lr'", "", ("Traceback", "  File", "KeyError: 'lr'"))
+    shown = page((trial(Arm.A, 1, 5.0, failure=failure),))
+    assert "What is compared" not in shown
+    assert "run its command by hand" in shown
+    assert "  |   File\n" in shown
+    assert "What is compared" not in page((), stopped="interrupted", interrupted=True)
 
 
 def test_parity_that_cannot_be_told_is_in_the_sentence() -> None:

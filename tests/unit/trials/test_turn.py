@@ -1,15 +1,14 @@
-"""Locks and looks at GPUs, with a fake one."""
+"""Looks at GPUs before and after a trial, with a fake one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from stoker.errors import DeviceInUse, UsageError
 from stoker.outside.gpu.fake import FakeGpus, fake_facts
-from stoker.trials.turn import check_free, locked, look, wait_until_as_before
+from stoker.trials.turn import check_free, look, wait_until_as_before
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 
@@ -18,14 +17,6 @@ def gpus() -> FakeGpus:
     fake = FakeGpus(devices=[fake_facts(0), fake_facts(1)])
     fake.answers = [replace(answers, memory_used_bytes=2**20) for answers in fake.answers]
     return fake
-
-
-def test_one_stoker_per_device(tmp_path: Path) -> None:
-    other = pytest.raises(DeviceInUse, match="another Stoker")
-    with locked(UUID, tmp_path), locked(None, tmp_path), other, locked(UUID.upper(), tmp_path):
-        pass
-    with locked(UUID, tmp_path):
-        pass
 
 
 def test_a_gpu_in_use_is_refused_unless_it_is_to_be_shared() -> None:
@@ -75,14 +66,3 @@ def test_a_slowed_gpu_is_noted() -> None:
     fake = gpus()
     fake.answers[1] = replace(fake.answers[1], throttle_bits=0x40)
     assert "thermal" in check_free(look(fake, UUID), UUID, share=False)[0]
-
-
-def test_a_lock_of_a_killed_stoker_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its guardian holds it until nothing of its trial is left."""
-    held = iter([False, False, True])
-    monkeypatch.setattr("stoker.trials.turn._taken", lambda descriptor: next(held))
-    monkeypatch.setattr("stoker.trials.turn.time.sleep", lambda seconds: None)
-    monkeypatch.setattr("stoker.trials.turn.procfs.identify", lambda pid: None)
-    (tmp_path / "cpu.lock").write_text("4312\n")
-    with locked(None, tmp_path):
-        assert next(held, None) is None

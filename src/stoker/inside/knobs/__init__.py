@@ -8,10 +8,11 @@ tells what it really did, which is what counts as turned.
 import json
 import os
 
+from .compiling import Compile
 from .copying import NonBlocking
 from .facts import Facts
 from .loading import LoaderKnobs
-from .models import Bf16, ChannelsLast, Compile, ModelCalls
+from .models import Bf16, ChannelsLast, ModelCalls
 from .optimizers import OptimizerCalls
 from .process import CudnnBenchmark, Tf32, Threads, Variables
 from .shuffling import BlockShuffle

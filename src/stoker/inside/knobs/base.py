@@ -36,18 +36,21 @@ class Account:
         """Why it is not in effect after all; empty where it is. Asked anew for each row, changes nothing."""
         return ""
 
+    def elsewhere_not(self):
+        """Where it is in effect only in part, why not in the rest. Asked anew for each row."""
+        return "; ".join(self.refused)
+
     def row(self):
-        undone = ""
+        undone = refused = ""
         if self.error is None:
             try:
-                undone = self.undone()
+                undone, refused = self.undone(), self.elsewhere_not()
             except Exception as error:
                 self.error = repr(error)[:500]
-        state, did, why = self._told(undone)
+        state, did, why = self._told(undone, refused)
         return {"name": self.knob, "value": self.value, "state": state, "did": did[:1000], "why": why[:1000]}
 
-    def _told(self, undone):
-        refused = "; ".join(self.refused)
+    def _told(self, undone, refused):
         if self.error is not None:
             return "failed", "", self.error
         if undone:

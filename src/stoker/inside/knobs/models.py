@@ -1,11 +1,10 @@
-"""`bf16`, `channels_last`, `compile`: around the outermost call of every model, and the facts of that call.
+"""`bf16`, `channels_last`: around the outermost call of every model, and the facts of that call.
 
 A model is a module with parameters; a loss without any is left alone (some refuse autocast). Inside traced
 code nothing is done: torch.compile goes straight through (`_torchdynamo_inline`).
 """
 
 import contextlib
-import importlib
 import sys
 import threading
 import weakref
@@ -14,9 +13,6 @@ from ..hooks.base import Hook
 from .base import RuntimeKnob
 from .casting import as_float32
 from .facts import autocast_dtype
-
-_COMPILED_MAX = 16
-_COMPILE_MODES = ("reduce-overhead", "max-autotune")
 
 
 class ModelCalls(Hook):
@@ -176,50 +172,3 @@ def _channels_last(value):
     if isinstance(value, torch.Tensor) and value.dim() == 4 and value.is_floating_point():
         return value.contiguous(memory_format=torch.channels_last)
     return value
-
-
-class Compile(ModelKnob):
-    """`Module.compile` keeps the module, its parameters and the keys of its state_dict. What torch cannot
-    compile runs as it is; whether anything was compiled is asked for each row."""
-
-    knob = "compile"
-
-    def __init__(self, agent, value):
-        super().__init__(agent, value)
-        self.seen = weakref.WeakSet()
-
-    def change(self, module, args, kwargs, context):
-        torch = sys.modules["torch"]
-        if module in self.seen or not (module.training and torch.is_grad_enabled()):
-            return args, kwargs, context
-        self.seen.add(module)
-        name = type(module).__name__
-        if not hasattr(module, "compile") or isinstance(module, torch.jit.ScriptModule):
-            self.refuse("%s cannot be compiled in place" % name)
-        elif any(_is_compiled(part) for part in module.modules()):
-            self.found("already set by the script: %s" % name)
-        elif len(self.seen) > _COMPILED_MAX:
-            self.refuse("more than %d models" % _COMPILED_MAX)
-        else:
-            self._compile(module, name)
-        return args, kwargs, context
-
-    def _compile(self, module, name):
-        importlib.import_module("torch._dynamo").config.suppress_errors = True
-        if self.value in _COMPILE_MODES:
-            module.compile(mode=self.value)
-        else:
-            module.compile(backend=self.value)
-        self.did("%s with %s" % (name, self.value))
-
-    def undone(self):
-        if not self.applied:
-            return ""
-        frames = sys.modules["torch._dynamo.utils"].counters["frames"]
-        if frames["ok"] or not frames["total"]:
-            return ""
-        return "torch has compiled nothing of it (%d tries)" % frames["total"]
-
-
-def _is_compiled(module):
-    return getattr(module, "_compiled_call_impl", None) is not None or hasattr(module, "_orig_mod")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from stoker.model.failure import FailureClass
+from stoker.trials.ab.advice import advise, spread_of
 from stoker.trials.ab.measure import UNITS, Arm, ArmMeasure
 from stoker.trials.ab.parity import Parity, ParityState, parity_of
 from stoker.trials.ab.plan import REPEATS_MAX, SCREENING, Plan
@@ -20,6 +21,7 @@ CHANGED = 0.02
 """Updates per env step, or samples per update, that differ by more: another training."""
 NOT_AGAIN = (FailureClass.USER_ERROR.value, FailureClass.NUMERIC.value)
 """Failures which the same command has again."""
+BY_HAND = "run its command by hand first; all it said here is in output.log of the trial's folder"
 SHORTEST_S = 5.0
 """Nobody is told to take windows shorter than this."""
 SPOILED_FIRST = 2
@@ -41,6 +43,8 @@ class Answer:
     """Nothing more needs to be run."""
     reason: str = ""
     help: str = ""
+    again: str = ""
+    """Flags with which the same comparison would likely be settled."""
     unit: str = ""
     pairs: tuple[PairResult, ...] = ()
     estimate: Estimate | None = None
@@ -106,6 +110,8 @@ def _by_speed(plan: Plan, measures: Sequence[ArmMeasure]) -> Answer:
             known, outcome=Outcome.UNSTEADY, final=True, reason=short.remark, help=_longer(plan, short)
         )
     seen = look(ratios, plan.rule)
+    if seen is Outcome.AMBIGUOUS:
+        return _advised(plan, replace(known, final=True))
     if seen is not None:
         return replace(known, outcome=seen, final=True)
     spoiled = _spoiled(plan, measures)
@@ -113,8 +119,15 @@ def _by_speed(plan: Plan, measures: Sequence[ArmMeasure]) -> Answer:
     if not over:
         return replace(known, reason=f"{len(pairs)} of at most {plan.pairs} pairs are measured")
     if len(pairs) >= FIRST_LOOK:
-        return replace(known, final=True, reason=f"some pairs gave no result: {spoiled[-1].remark}")
+        why = f"some pairs gave no result: {spoiled[-1].remark}"
+        return _advised(plan, replace(known, final=True, reason=why))
     return _without_pairs(known, spoiled)
+
+
+def _advised(plan: Plan, known: Answer) -> Answer:
+    arms = [(pair.a, pair.b) for pair in known.pairs]
+    found = advise(plan, spread_of([math.log(pair.ratio) for pair in known.pairs], arms))
+    return replace(known, help=found.text, again=found.flags)
 
 
 def _longer(plan: Plan, short: ArmMeasure) -> str:
@@ -176,7 +189,8 @@ def _broken(measures: Sequence[ArmMeasure]) -> tuple[str, str] | None:
         last = failed[-1].failure if failed else None
         if last is not None and (len(failed) >= 2 or last.kind in NOT_AGAIN):
             of = sum(one.arm is arm for one in measures)
-            return f"{arm} fails ({len(failed)} of {of} trials), {last.kind}: {last.text}", ""
+            reason = f"{arm} fails ({len(failed)} of {of} trials), {last.kind}: {last.text.strip()}"
+            return reason, BY_HAND if last.kind == FailureClass.USER_ERROR.value else last.hint
     return None
 
 

@@ -24,7 +24,7 @@ from stoker.trials.ab.plan import Plan
 from stoker.trials.ab.seeds import with_seed
 from stoker.trials.ab.session import Interrupted
 from stoker.trials.guard.mode import GuardMode
-from stoker.trials.knobs import Prepared, Setting, liveness, parse_settings, prepare
+from stoker.trials.knobs import Channel, Prepared, Setting, liveness, parse_settings, prepare
 from stoker.trials.trial import TrialResult, TrialSpec, run_trial
 
 COPIES = "copies"
@@ -32,7 +32,7 @@ COPIES = "copies"
 made again, by the trial."""
 ROOM_BYTES = 10_000_000
 """What the recording of a long trial takes."""
-GO_ON = "make room, then: stoker ab --resume (what was measured before is kept)"
+GO_ON = "make room, then the same again; stoker ab --resume goes on with what was measured"
 RESUMED = "it took up an earlier training: it did not begin at step 0"
 
 
@@ -45,6 +45,8 @@ class ArmRunner:
     gpus: Gpus
     guard: GuardMode = GuardMode.AUTO
     """One that was tried, and agreed to where it lets something through."""
+    locks: tuple[int, ...] = ()
+    """Of the devices of both arms, held by the caller from before the first trial to after the last."""
     _latest: dict[Arm, Path] = field(default_factory=dict)
 
     def __call__(self, turn: Turn) -> ArmMeasure:
@@ -54,7 +56,8 @@ class ArmRunner:
         prepared = self._prepared(turn, settings, self.folder / COPIES / folder.name)
         enough = Enough(folder, self.plan.windows, self.plan.start_max_s)
         began_s = time.monotonic()
-        result = run_trial(self._spec(prepared, settings, folder, enough), gpus=self.gpus)
+        spec = self._spec(prepared, settings, folder, enough)
+        result = run_trial(spec, gpus=self.gpus, locks=self.locks)
         if result.exit.ended_by is EndedBy.USER:
             raise Interrupted
         blank = _blank(turn, result, time.monotonic() - began_s)
@@ -96,11 +99,12 @@ class ArmRunner:
     def _measured(self, blank: ArmMeasure, result: TrialResult, settings: Sequence[Setting]) -> ArmMeasure:
         plan, run = self.plan, load(result.folder)
         found = measured(blank, run, result.log, plan.windows, plan.metric, plan.share)
-        dead, doubtful = self._effects(blank.arm, settings, run)
+        dead, doubtful, partly = self._effects(blank.arm, settings, run)
         found = replace(
             found,
             dead=dead,
             doubtful=doubtful,
+            notes=(*found.notes, *partly),
             invalid=RESUMED if result.resumed else found.invalid,
         )
         self._latest[blank.arm] = result.folder
@@ -108,20 +112,23 @@ class ArmRunner:
 
     def _effects(
         self, arm: Arm, settings: Sequence[Setting], run: Run
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Settings the run proves to be without effect, and those it shows no sign of."""
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Settings the run proves to be without effect, those it shows no sign of, and what is worth knowing
+        of the others."""
         other = Arm.B if arm is Arm.A else Arm.A
         latest = self._latest.get(other)
         beside = load(latest) if latest is not None and settings else None
         common = {setting.text for setting in self._settings(other)}
-        dead, doubtful = [], []
+        dead, doubtful, partly = [], [], []
         for setting in settings:
             found = liveness(setting, run, None if setting.text in common else beside)
             if found.live is False:
                 dead.append(f"{setting.text}: {found.reason or found.seen}")
             elif found.live is None and beside is not None:
                 doubtful.append(f"{arm}, {setting.text}: {found.reason}")
-        return tuple(dead), tuple(doubtful)
+            elif found.live and found.reason:
+                partly.append(f"{arm}, {setting.text}: {found.seen}; {found.reason}")
+        return tuple(dead), tuple(doubtful), tuple(partly)
 
     def _unused(self, turn: Turn) -> Path:
         """A killed sitting may have left one of this name: it is not looked at again."""
@@ -131,6 +138,16 @@ class ArmRunner:
             if not folder.exists():
                 return folder
         raise FolderError("too many trials in this folder", seen=str(self.folder))
+
+
+def devices_of(plan: Plan, gpus: Gpus) -> tuple[str, ...]:
+    """UUIDs of all GPUs either arm could use, which a comparison keeps for itself from beginning to end."""
+    found: dict[str, None] = {}
+    for arm in Arm:
+        settings = parse_settings(plan.arm(arm).settings, plan.arm(arm).command)
+        own = {one.name: one.value for one in settings if one.knob.channel is Channel.ENVIRONMENT}
+        found |= dict.fromkeys(visible_gpus(gpus, {**os.environ, **own}))
+    return tuple(found)
 
 
 def _check_room(folder: Path) -> None:
@@ -169,7 +186,7 @@ def _hidden(paths: Sequence[Path]) -> list[str]:
 def _failure(result: TrialResult, gave_up: str) -> ArmFailure:
     tail = log_tail(result.log)
     if result.failure is None:
-        return ArmFailure("no-tick", gave_up, "a command that trains", tail)
+        return ArmFailure("no-tick", gave_up, "compare a command that trains", tail)
     if result.failure.kind is FailureClass.DISK_FULL:
         raise FolderError(
             "the disk was full in a trial",
@@ -177,4 +194,5 @@ def _failure(result: TrialResult, gave_up: str) -> ArmFailure:
             hint=GO_ON,
         )
     found = result.failure
-    return ArmFailure(found.kind.value, found.evidence, found.action, tail)
+    action = "" if found.kind is FailureClass.USER_ERROR else found.action  # the page has better words
+    return ArmFailure(found.kind.value, found.evidence, action, tail)

@@ -82,11 +82,26 @@ class Journal:
         return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
 
+def is_running(folder: Path) -> bool:
+    """Whether a Stoker has this journal open to write to it."""
+    try:
+        descriptor = os.open(folder / NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
 def _cannot(path: Path, error: OSError) -> FolderError:
     return FolderError(
         f"the journal of this comparison cannot be written: {error.strerror}",
         seen=str(path),
-        hint="make room, then: stoker ab --resume (what was measured before is kept)",
+        hint="make room, then the same again; stoker ab --resume goes on with what was measured",
     )
 
 

@@ -46,6 +46,8 @@ class ArmMeasure:
     rates: Mapping[str, float] | None = None
     """Per second of the steady window, by unit."""
     window_s: float = 0.0
+    half_width_frac: float | None = None
+    """95 % interval of the speed from this window alone; None where the window is too short to say."""
     ticks: int = 0
     steady: bool = False
     remark: str = ""

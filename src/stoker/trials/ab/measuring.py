@@ -35,6 +35,7 @@ def measured(
         start_s=_start_s(main),
         rates=_rates(summary),
         window_s=main.window.seconds,
+        half_width_frac=main.window.steadiness.half_width_frac if main.window.steadiness else None,
         ticks=main.window.content.ticks,
         steady=steady,
         remark=remark,

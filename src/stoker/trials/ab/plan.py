@@ -32,6 +32,8 @@ class Windows:
 CONFIRMING = Windows("confirming", 45.0, 200, 180.0)
 SCREENING = Windows("screening", 20.0, 100, 60.0)
 SHORT_TICKS = 20
+AS_IT_IS = "as it is"
+"""The label of an arm that changes nothing."""
 
 
 def windows_of(seconds: float) -> Windows:

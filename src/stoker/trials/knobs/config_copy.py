@@ -51,7 +51,9 @@ def _read(source: Path, shown: str) -> str:
             raise UsageError(f"{shown} is too large for a configuration")
         return source.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{shown} cannot be read", seen=error.strerror or str(error)) from None
+        raise UsageError(
+            f"{shown} cannot be read", seen=error.strerror or str(error), hint="check its path"
+        ) from None
     except UnicodeDecodeError:
         raise UsageError(f"{shown} is no text") from None
 

@@ -27,7 +27,7 @@ FORMS = {
 
 def parse_settings(text: str, command: Sequence[str] | None) -> tuple[Setting, ...]:
     """Settings separated by commas; none for an empty text."""
-    found = tuple(_one(part, command or ()) for part in _split(text) if part)
+    found = tuple(_one(part, command or ()) for part in split_settings(text) if part)
     names = [(setting.knob.channel, setting.file, setting.name) for setting in found]
     for name in names:
         if names.count(name) > 1:
@@ -39,7 +39,7 @@ def placeholders(command: Sequence[str]) -> set[str]:
     return {name for word in command for name in _PLACEHOLDER.findall(word)}
 
 
-def _split(text: str) -> list[str]:
+def split_settings(text: str) -> list[str]:
     """At commas, but not inside brackets or quotes: `hydra:net.layers=[64,64],bf16` is two settings."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
