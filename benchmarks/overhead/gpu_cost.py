@@ -1,37 +1,41 @@
-"""What watching costs on a GPU, beside what torch's own profiler costs: blocks with it on and off, in turns.
+"""What watching costs on a GPU, beside what torch's own profiler costs: on and off in turns.
 
     PYTHONPATH=$PWD/src python benchmarks/overhead/gpu_cost.py --out FILE [--quick] [--subject stoker]
 
 Two loops: off-policy RL with small networks (launch-bound, 2 to 4 ms a tick) and a convolutional network of
-about 20 ms a tick; each reads a number back in every tick. For each loop and subject a process of its own,
-and in it pairs of blocks of 0.3 s in random order, with the estimator of `inside_cost.py`.
+about 20 ms a tick; each reads a number back in every tick. For each loop and subject a process of its own.
+Stoker by turns of 20 ms and the looking thread apart, as in `inside_cost.py`; the others, which cannot be
+switched that fast, by pairs of blocks of 0.3 s in random order.
 
-    stoker         its hooks, its looking thread, and its watcher beside it (stopped in the off blocks)
+    stoker         its hooks and its looking thread; its watcher runs all the time (see `gpu_watcher.py`)
     profiler       torch.profiler, CPU and CUDA activities; taken apart after each block (TEARDOWN_CUPTI)
     profiler cuda  the same, CUDA activities alone
     traceml        a step inside trace_step(); what its init() patches stays in the off blocks
 
-Stoker's 200 pairs take about three minutes a loop, the others' 20 pairs one. What is not installed is left
-out and said.
+Stoker's 1000 pairs take about a minute and a half a loop, the others' 20 pairs one minute. What is not
+installed is left out and said.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from inside_cost import ROOT, OnOff, Switch, alternated, interval, machine, timed
+from inside_cost import ROOT, OnOff, alternated, interval, machine, taking_turns, timed
+from turns import Turns
 
 BLOCK_S = 0.3
+LOOKED_S = 25.0
+METHODS = ("item", "to")
 TRACEML = ("traceml_ai", "traceml")
 SUBJECTS = ("stoker", "profiler cuda", "profiler", "traceml")
 RL_BATCH, PICTURE = 256, 64
@@ -62,9 +66,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pairs", type=int, default=200, help="of Stoker's blocks (default 200)")
+    parser.add_argument("--pairs", type=int, default=1000, help="of Stoker's turns (default 1000)")
     parser.add_argument("--other-pairs", type=int, default=20, help="of the others' blocks (default 20)")
-    parser.add_argument("--quick", action="store_true", help="12 and 4 pairs")
+    parser.add_argument("--quick", action="store_true", help="100 and 4 pairs")
     parser.add_argument("--subject", choices=SUBJECTS, action="append", help="only this one")
     parser.add_argument("--loop", choices=LOOPS, action="append", help="only this one")
     parser.add_argument("--device", default="cuda", help="cpu tries the script out where there is no GPU")
@@ -72,7 +76,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--one", nargs=2, metavar=("SUBJECT", "LOOP"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.quick:
-        args.pairs, args.other_pairs = 12, 4
+        args.pairs, args.other_pairs = 100, 4
     return args
 
 
@@ -128,50 +132,53 @@ def environment(subject: str, folder: Path) -> dict[str, str]:
 
 def measure(subject: str, loop_name: str, pairs: int, device: str) -> dict[str, Any]:
     loop = LOOPS[loop_name](device)
-    switch = make_switch(subject, loop)
-    try:
-        found = alternated(loop, switch, pairs, BLOCK_S)
-    finally:
-        switch.off()
-        if isinstance(switch, Watching):
-            switch.end()
+    if subject == "stoker":
+        found = watched(loop, pairs)
+    else:
+        switch = make_switch(subject, loop)
+        try:
+            found = alternated(loop, switch, pairs, BLOCK_S)
+        finally:
+            switch.off()
     return {"subject": subject, "loop": loop_name, "env": getattr(loop, "env_name", None), **found}
+
+
+def watched(loop: Any, pairs: int) -> dict[str, Any]:
+    from stoker.launch import procfs
+    from stoker.launch.watcher import start_watcher
+
+    folder, root = Path(os.environ["STOKER_FOLDER"]), procfs.identify(os.getpid())
+    assert root is not None
+    watcher = start_watcher(folder, folder.name, root)
+    try:
+        return taking_turns(loop, pairs, LOOKED_S, functools.partial(OnGpu, loop))
+    finally:
+        watcher.stop()
 
 
 # -- what is switched on and off -----------------------------------------------------------------------
 
 
 def make_switch(subject: str, loop: Any) -> OnOff:
-    if subject == "stoker":
-        return Watching()
-    if subject == "traceml":
-        return TraceMl(loop)
-    return Profiled(loop.torch, cpu=subject == "profiler")
+    return TraceMl(loop) if subject == "traceml" else Profiled(loop.torch, cpu=subject == "profiler")
 
 
-class Watching(Switch):
-    """Hooks and looking thread as in `inside_cost.py`, and the watcher beside the process."""
+class OnGpu(Turns):
+    """Methods of Tensor are patched there, too. The class itself has to be left alone; the loop calls what it
+    was given."""
 
-    def __init__(self) -> None:
-        from stoker.launch import procfs
-        from stoker.launch.watcher import start_watcher
+    def __init__(self, loop: Any, agent: Any, objects: Any) -> None:
+        super().__init__(agent, objects)
+        tensor = loop.torch.Tensor
+        self.loop = loop
+        self.own = {name: getattr(tensor, name) for name in METHODS}
+        self.own |= {name: own for owner, name, own, _ in self.patches if owner is tensor and name in METHODS}
+        self.hooked = {name: getattr(tensor, name) for name in METHODS}
 
-        super().__init__()
-        folder, root = Path(os.environ["STOKER_FOLDER"]), procfs.identify(os.getpid())
-        assert root is not None
-        self.watcher = start_watcher(folder, folder.name, root)
-
-    def on(self) -> None:
-        os.kill(self.watcher.pid, signal.SIGCONT)
-        super().on()
-
-    def off(self) -> None:
-        super().off()
-        os.kill(self.watcher.pid, signal.SIGSTOP)
-
-    def end(self) -> None:
-        os.kill(self.watcher.pid, signal.SIGCONT)
-        self.watcher.stop()
+    def turn(self, on: bool) -> None:
+        super().turn(on)
+        for name, function in (self.hooked if on else self.own).items():
+            setattr(self.loop, name, function)
 
 
 class Profiled:
@@ -239,14 +246,26 @@ class SmallRl:
         self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), fused=fused)
         self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), fused=fused)
         self.replay = torch.randn(10_000, 8, device=device)
-        self.env_name, self.step_env = make_env()
-        self.seen = self.step_env(0.0)
+        self.env_name, self.env = make_env()
+        self.seen = self.env.reset(seed=0)[0]
+        self.item = torch.Tensor.item
+
+    def objects(self) -> list[object]:
+        held: list[object] = [self.actor_optimizer, self.critic_optimizer]
+        env: Any = self.env
+        while env is not None:
+            held.append(env)
+            env = vars(env).get("env")
+        return held + [part for net in (self.actor, self.critic, self.target) for part in net.modules()]
 
     def tick(self) -> None:
         torch = self.torch
         with torch.no_grad():
-            action = self.actor(torch.as_tensor(self.seen, dtype=torch.float32, device=self.device)).item()
-        self.seen = self.step_env(action)
+            seen = torch.as_tensor(self.seen, dtype=torch.float32, device=self.device)
+            action = self.item(self.actor(seen))
+        self.seen, _, terminated, truncated, _ = self.env.step([action])
+        if terminated or truncated:
+            self.seen, _ = self.env.reset()
         rows = self.replay[torch.randint(len(self.replay), (self.batch,), device=self.device)]
         with torch.no_grad():
             goal = rows[:, 4:5] + 0.99 * self.target(rows[:, :4])
@@ -261,29 +280,26 @@ class SmallRl:
 
 
 def make_env() -> tuple[str, Any]:
-    """Gymnasium's pendulum, or one of our own where there is no Gymnasium; a step gives what is seen."""
+    """Gymnasium's pendulum, or one of our own, which no hook knows, where there is no Gymnasium."""
     if importlib.util.find_spec("gymnasium") is None:
-        return "own pendulum", Pendulum().step
+        return "own pendulum", Pendulum()
     import gymnasium
 
-    env = gymnasium.make("Pendulum-v1")
-    env.reset(seed=0)
-
-    def step(action: float) -> Any:
-        seen, _, terminated, truncated, _ = env.step([action])
-        return env.reset()[0] if terminated or truncated else seen
-
-    return "gymnasium Pendulum-v1", step
+    return "gymnasium Pendulum-v1", gymnasium.make("Pendulum-v1")
 
 
 class Pendulum:
-    def __init__(self) -> None:
+    def reset(self, seed: int = 0) -> tuple[list[float], dict[str, object]]:
         self.angle, self.speed = 3.0, 0.0
+        return self.seen(), {}
 
-    def step(self, action: float) -> list[float]:
-        push = max(-2.0, min(2.0, action))
+    def step(self, action: list[float]) -> tuple[list[float], float, bool, bool, dict[str, object]]:
+        push = max(-2.0, min(2.0, action[0]))
         self.speed = max(-8.0, min(8.0, self.speed + 0.05 * (15 * math.sin(self.angle) + 3 * push)))
         self.angle += 0.05 * self.speed
+        return self.seen(), 0.0, False, False, {}
+
+    def seen(self) -> list[float]:
         return [math.cos(self.angle), math.sin(self.angle), self.speed]
 
 
@@ -306,6 +322,7 @@ class Convolutional:
         layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10)]
         self.model = nn.Sequential(*layers).to(device)
         self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.item, self.to = torch.Tensor.item, torch.Tensor.to
         self.resize(batch or 16)
         if batch is None:
             self.calibrate()
@@ -323,16 +340,19 @@ class Convolutional:
             timed(self, 5)
             self.resize(max(1, min(4096, round(self.batch * self.TICK_S / (timed(self, 10)[0] / 10)))))
 
+    def objects(self) -> list[object]:
+        return [self.optimizer, self.loader, self.batches, *self.model.modules()]
+
     def tick(self) -> None:
         rows = next(self.batches, None)
         if rows is None:
             self.batches = iter(self.loader)
             rows = next(self.batches)
-        loss = self.model(rows.to(self.device, non_blocking=True)).square().mean()
+        loss = self.model(self.to(rows, self.device, non_blocking=True)).square().mean()
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        loss.item()
+        self.item(loss)
 
 
 LOOPS: dict[str, Any] = {"small RL": SmallRl, "conv 20 ms": Convolutional}

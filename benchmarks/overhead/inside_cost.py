@@ -33,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -274,13 +275,16 @@ def measure(name: str, pairs: int, device: str, looked_s: float) -> dict[str, ob
     return {**found, "account_pct": 100 * account_s(loop) / (found["tick_ms"] / 1000)}
 
 
-def taking_turns(loop: OffPolicy | Supervised, pairs: int, looked_s: float) -> dict[str, Any]:
+def taking_turns(
+    loop: Any, pairs: int, looked_s: float, kind: Callable[..., turns.Turns] = turns.Turns
+) -> dict[str, Any]:
+    """`kind` makes the turns from the agent and what lists the loop's objects."""
     agent = sys.modules["_stoker_inside.agent"].agent
     warm_up(loop)
     tick_s = timed(loop, 50)[0] / 50
     ticks = max(2, round(TURN_S / tick_s))
     agent.pulse.paused = True
-    ratios = turns.in_turns(loop.tick, turns.Turns(agent, loop.objects), pairs, ticks, max(1, ticks // 4))
+    ratios = turns.in_turns(loop.tick, kind(agent, loop.objects), pairs, ticks, max(1, ticks // 4))
     agent.pulse.paused = False
     agent.pulse.samples = -1_000_000  # the rate stays the highest
     start, own_s = time.perf_counter(), agent.pulse.cost_s

@@ -29,12 +29,15 @@ FIRST_S = 0.5
 SAMPLE_S = 0.1
 TICKS_MAX = 64
 EDGES_MAX = 150
+HELD_S = 12e-6
+"""What an edge costs beside: while a sample is taken no stretch is passed over (thinning.CALL_S)."""
 EDGE_MAX_S = 0.00005
 """An edge that takes longer has waited in a full queue, as the script's next launch would have."""
 GAP_MIN_S = 0.3
 OVERDUE_S = 20.0
-MANY = 300
-"""So many samples tell the shares to a point: from then on they come less often."""
+FEW, MANY = 10, 300
+"""The first few come more often, so that something is known after some seconds; so many tell the shares to a
+point, and from then on they come less often."""
 SYNCED = 0.9
 
 
@@ -119,14 +122,16 @@ class LeadClock:
         if edges is not None:
             self._sampled(tape).take(edges, tape)
         self.pool += tape.events
-        self._plan(tape.cost_s + perf_counter() - began)
+        self._plan(tape.cost_s + perf_counter() - began, HELD_S * len(tape.edges))
 
-    def _plan(self, cost_s):
-        recorder, self.cost_s = self.recorder, self.cost_s + cost_s
+    def _plan(self, cost_s, held_s):
+        recorder, self.cost_s = self.recorder, self.cost_s + cost_s + held_s
         self.samples += 1
         elapsed, ticks = perf_counter() - self.since[0], recorder.ticks - self.since[1]
         if self.samples == 1:  # the first of everything takes ten times as long, and comes once
             cost_s /= 10
+        if self.samples > FEW:
+            cost_s += held_s
         wanted_s = max(GAP_MIN_S, cost_s / SHARE_MAX) * (1 if self.samples < MANY else 4)
         gap_s = wanted_s * self.random.uniform(0.5, 1.5)
         self.next_tick = recorder.ticks + max(3, round(gap_s * ticks / max(elapsed, 1e-6)))

@@ -7,7 +7,6 @@ leads to them.
 """
 
 import os
-import sys
 import sysconfig
 
 from . import wire
@@ -115,7 +114,3 @@ def _named(code, number):
 
 def _folders(*paths):
     return tuple(sorted({os.path.abspath(path) + os.sep for path in paths if path}, key=len, reverse=True))
-
-
-def caller(depth=2):
-    return sys._getframe(depth)

@@ -25,8 +25,8 @@ from . import wire
 
 SAMPLE_S = 0.08
 RARER_AFTER = (60, 150)
-"""Looks after which the next ones come half as often: some 60 in 5 s, 150 in 18 s, 300 in a minute, which tell
-a line's share to two or three points. Each holds the training up for about 0.4 ms (CPU, 2026-11)."""
+"""Looks after which the next ones come half as often: some 60 in 5 s, 150 in 18 s, 300 in a minute. Those
+tell a line's share to two or three points. Each holds the training up for about 0.4 ms (CPU, 2026-11)."""
 SWITCH_S = 0.00002
 NAP_MIN_S = 0.0005
 NAP_MAX_S = 0.010
