@@ -77,11 +77,19 @@ class DeepWindow:
         return False
 
     def _due(self):
+        """Where ticks are told of in groups, each is told at once from the moment the time has come."""
         recorder = self.recorder
-        if recorder.ticks % LOOK_EVERY or recorder.ticks < TRAINED_TICKS or recorder.stage is not wire.TRAIN:
+        between = recorder.ticks % LOOK_EVERY != 0
+        if between and not recorder.deferring:
+            return False
+        if recorder.ticks < TRAINED_TICKS or recorder.stage is not wire.TRAIN:
             return False
         began = next((mark.time for stage, mark in recorder.marks if stage is wire.TRAIN), None)
-        return began is not None and recorder.since - began >= TRAINED_S
+        if began is None or recorder.since - began < TRAINED_S:
+            return False
+        if between:
+            recorder.thinning.hold(True)
+        return not between
 
     def _begin(self, torch):
         why = unfit(torch, self.mode, self.use)
@@ -101,6 +109,7 @@ class DeepWindow:
     def _finish(self):
         self.state = DONE
         self.recorder.at_tick = None
+        self.recorder.thinning.hold(False)
 
     def _open(self, torch):
         recorder = self.recorder
@@ -215,9 +224,8 @@ class DeepWindow:
         if recorder.stage is wire.DEEP:
             recorder.stage = wire.TRAIN
         recorder.usual = wire.TRAIN
-        recorder.thinning.hold(False)
-        recorder.edge_at_tick()
         self._finish()
+        recorder.edge_at_tick()
 
     def abandon(self):
         """Something failed: nothing of ours stays on. Returns what went wrong in that, too."""

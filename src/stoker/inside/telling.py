@@ -39,7 +39,7 @@ class Telling:
         ticks = self.ticks.take(recorder.take_tick_rows())
         dropped, recorder.ticks_dropped = recorder.ticks_dropped, 0
         self._median(ticks)
-        writer.tick_rows(ticks, agent.born, self.median_s)
+        writer.tick_rows(ticks, self.median_s)
         self._second(recorder.snapshot_from_outside(), ticks)
         self._marks()
         self._optimizers()

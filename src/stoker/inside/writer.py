@@ -22,7 +22,7 @@ class Writer:
         self.ticks = {}
         self.slow_rows = 0
         self.tail_turn = 0
-        self.tail_since = None
+        self.first_since = self.tail_since = None
 
     def open(self, header):
         """Take a name nobody has (a PID comes back within days) and write the header."""
@@ -82,13 +82,15 @@ class Writer:
 
     # -- ticks -----------------------------------------------------------------------------------------
 
-    def tick_rows(self, ticks, born, median_s):
+    def tick_rows(self, ticks, median_s):
         """`ticks`: (end, duration, line of text), oldest first."""
         if not ticks or self.stem is None:
             return
         lines = "".join([line for _, _, line in ticks])
         start, end = ticks[0][0], ticks[-1][0]
-        if start - born <= wire.FIRST_S:
+        if self.first_since is None:
+            self.first_since = start
+        if start - self.first_since <= wire.FIRST_S:
             self._append(self._tick_file("first"), lines)
         self._append(self._tick_file(self._tail_name(start, end)), lines)
         limit = median_s * wire.SLOW_FACTOR if median_s else float("inf")

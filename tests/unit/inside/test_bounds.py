@@ -132,6 +132,13 @@ def test_the_first_minute_is_kept_whole(driven) -> None:
     assert first[-1].end_s < 1000.0 + wire.FIRST_S + 2.0
 
 
+def test_the_first_minute_begins_with_the_first_tick(driven) -> None:
+    driven.clock.advance(2 * wire.FIRST_S)  # a dataset is read
+    for _ in range(3):
+        busy_second(driven, 5)
+    assert len(driven.read().ticks) >= 13
+
+
 def test_slow_ticks_are_kept_after_their_time(driven) -> None:
     for second in range(1500):
         busy_second(driven, 10)

@@ -38,6 +38,24 @@ def test_from_tick_to_tick(make, driven) -> None:
     assert note.end_s - note.start_s == pytest.approx(1.0)
 
 
+def test_where_ticks_are_told_of_in_groups_it_opens_at_the_next_tenth(make, driven) -> None:
+    trained, state = make(), driven.recorder.thinning
+    trained.ticks(DUE - 7)
+    state.active, state.closely_frac, state.twice_mean = True, 1 / 12, 1000
+    state.hold(False)
+    for _ in range(15):
+        driven.step(TICK_S)
+        assert driven.recorder.deferring
+        assert trained.torch.calls == []
+    state.want_settle = True  # a second is over: they are told of, at tick 59 of the training
+    driven.recorder.left = 1
+    driven.step(TICK_S)
+    assert not driven.recorder.deferring, "from here on each at once"
+    driven.step(TICK_S)
+    assert trained.torch.calls == ["prepare", "enable"]
+    assert driven.recorder.ticks % 10 == 0
+
+
 def test_its_events_are_on_our_clock(make, driven) -> None:
     trained = make()
     trained.ticks(DUE + 8)
