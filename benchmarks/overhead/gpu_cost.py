@@ -171,8 +171,7 @@ class OnGpu(Turns):
         super().__init__(agent, objects)
         tensor = loop.torch.Tensor
         self.loop = loop
-        self.own = {name: getattr(tensor, name) for name in METHODS}
-        self.own |= {name: own for owner, name, own, _ in self.patches if owner is tensor and name in METHODS}
+        self.own = {name: getattr(tensor.__base__, name) for name in METHODS}
         self.hooked = {name: getattr(tensor, name) for name in METHODS}
 
     def turn(self, on: bool) -> None:

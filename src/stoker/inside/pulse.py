@@ -33,7 +33,6 @@ NAP_MAX_S = 0.010
 SHARE_MAX = 0.003
 FLUSH_S = 1.0
 LINES_S = 5.0
-SETTLE_S = 30.0
 THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
 DEPTH_MAX = 1000
@@ -182,8 +181,7 @@ class Pulse:
         """That an evaluation has begun is known only later: a look finds its stage once a tick is over."""
         recorder = self.recorder
         self.read_stacks()
-        now = perf_counter()
-        known = now if last else max(recorder.tick_end or 0.0, now - SETTLE_S)
+        known = float("inf") if last else recorder.settled_until()
         recent, self.recent = self.recent, []
         for when, phase, place in recent:
             if when > known:

@@ -5,8 +5,11 @@ the hot path (`recorder.py`) has no call to spare. Nothing here runs more often 
 for `may_be_eval`: once in a model's call without gradients.
 """
 
+from time import perf_counter
+
 from . import wire
 
+SETTLE_S = 30.0
 EDGE = -1
 """In place of the optimizer, in a row that only says where the next tick begins."""
 
@@ -59,6 +62,10 @@ class Stages:
     def edge_at_tick(self):
         """The tick that just ended is not counted; the next one begins here."""
         self.tick_rows.append((EDGE, self.tick_end, self.tick_totals))
+
+    def settled_until(self):
+        """Up to here stages are known: an evaluation, or the end, is known for one only afterwards."""
+        return max(self.tick_end or 0.0, perf_counter() - SETTLE_S)
 
     def stage_at(self, when):
         for stage, snapshot in reversed(self.marks):

@@ -47,6 +47,7 @@ class Telling:
         for row in agent.devices.rows(now, last):
             writer.row(wire.DEVICE, row)
         self._deep(last)
+        self._settle_syncs(last)
         self.tell_failed_hooks()
         self._knobs()
         self._rank()
@@ -200,6 +201,11 @@ class Telling:
         if ranges:
             named = {name: [n, round(s, 6)] for name, (n, s) in list(ranges.items())}
             writer.row(wire.RANGES, {"ranges": named})
+
+    def _settle_syncs(self, last):
+        hook = self.agent.hook("transfer")
+        if hook is not None:
+            hook.settle(last)
 
     def _sequence(self):
         """The last run may still grow: it is told anew each time."""

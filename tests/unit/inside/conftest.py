@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stoker.inside import agent, hooks, pulse, recorder, telling, thinning
+from stoker.inside import agent, hooks, pulse, recorder, stages, telling, thinning
 from stoker.model.record import ProcessRecord
 from stoker.store.inside_files import read_process
 
@@ -90,8 +90,7 @@ class SimpleOptimizer:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
     times = SimpleNamespace(perf_counter=fake, time=fake, clock_gettime=lambda _: fake(), CLOCK_BOOTTIME=7)
-    monkeypatch.setattr(recorder, "perf_counter", fake)
-    for module in (pulse, thinning, hooks.base, hooks.modules):
+    for module in (recorder, stages, pulse, thinning, hooks.base, hooks.modules):
         monkeypatch.setattr(module, "perf_counter", fake)
     for module in (agent, telling):
         monkeypatch.setattr(module, "time", times)

@@ -7,6 +7,7 @@ sit on Tensor methods, which torch.compile must not trace: they come off while i
 import functools
 import sys
 import threading
+from itertools import takewhile
 from time import perf_counter
 
 from .. import wire
@@ -17,6 +18,8 @@ from .base import Hook
 _get_ident, _getframe = threading.get_ident, sys._getframe
 _READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "nonzero")
 _MOVES = ("to", "cuda")
+NOTED_MAX = 200_000
+"""Between two writings; more are not told apart by line."""
 
 
 class TransferHook(Hook):
@@ -46,6 +49,7 @@ class TransferHook(Hook):
     def __init__(self, agent):
         super().__init__(agent)
         self.patched = False
+        self.noted = []
         self.spots = {}
 
     def install_on_tensors(self):
@@ -91,9 +95,22 @@ class TransferHook(Hook):
     def note(self, phase, seconds, frame):
         known = self.spots.get((id(frame.f_code), frame.f_lasti))
         place = known[0] if known is not None else self._place(frame)
-        key = (phase, self.recorder.stage, place)
-        count, total = self.agent.syncs.get(key, (0, 0.0))
-        self.agent.syncs[key] = (count + 1, total + seconds)
+        if len(self.noted) < NOTED_MAX:
+            self.noted.append((self.recorder.since, phase, place, seconds))
+
+    def settle(self, last):
+        """Each in the stage it was in, which is known once a tick is over; called by the pulse."""
+        noted, syncs, recorder = self.noted, self.agent.syncs, self.recorder
+        known = float("inf") if last else recorder.settled_until()
+        taken = list(takewhile(lambda one: one[0] <= known, noted[:]))
+        del noted[: len(taken)]
+        for when, phase, place, seconds in taken:
+            key = (phase, recorder.stage_at(when), place)
+            count, total = syncs.get(key, (0, 0.0))
+            syncs[key] = (count + 1, total + seconds)
+
+    def forked(self):
+        self.noted, self.spots = [], {}
 
     def _place(self, frame):
         """Where the user's own code asks, this very spot tells the place; the code is kept, and so its id."""
