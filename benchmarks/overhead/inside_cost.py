@@ -252,6 +252,7 @@ TURN_S = 0.02
 BLOCK_S = 0.75
 """Long: patching a class makes the interpreter forget what it had learnt about it, for some fifty ticks."""
 SETTLE_TICKS = 60
+CALIBRATED_S = 1.0
 WARM_UP_S = 5.0
 WIDTHS = {OffPolicy: 64, Pixels: 32}
 WIDE = {"cpu": 256, "cuda": 4096}
@@ -263,8 +264,10 @@ def calibrated(name: str, device: str) -> OffPolicy | Supervised:
     width, batch = WIDTHS.get(kind, WIDE[device] if tick_s > 0.01 else 64), 64
     for _ in range(6):
         loop = kind(width, batch, device)
-        timed(loop, 20)
-        found_s = statistics.median(timed(loop, 4)[0] / 4 for _ in range(10))
+        timed(loop, round(CALIBRATED_S / tick_s))
+        found_s = statistics.median(timed(loop, 4)[0] / 4 for _ in range(round(CALIBRATED_S / tick_s / 4)))
+        if abs(found_s / tick_s - 1) < 0.05:
+            return loop
         batch = max(16, min(65_536, round(batch * tick_s / found_s)))
     return kind(width, batch, device)
 
