@@ -13,12 +13,12 @@ from time import perf_counter
 
 from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
-SHARE_MAX = 0.0015
+SHARE_MAX = 0.0006
 """Of the wall time, for telling the phases apart."""
 CALL_S = 12e-6
 """One phase entered and left, between calls that empty the caches: measured in a loop of 20 ms a tick (CPU,
 2026-11). In one of 2 ms it is a fourth of that, but there as few stretches are looked at as may be anyway."""
-CLOSELY_MIN = 1 / 12
+CLOSELY_MIN = 1 / 24
 CLOSELY_MAX = 0.7
 TICKS_MIN = 200
 REMEMBERED_S = 10.0

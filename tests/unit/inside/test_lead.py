@@ -10,6 +10,7 @@ import pytest
 from stoker.inside import lead, tape, wire
 from stoker.inside.hooks.lead import LeadHook
 from stoker.inside.lead_account import place
+from stoker.inside.thinning import spread
 from stoker.inside.wire import BACKWARD, DATA, ENV, GC, OPTIM, SYNC
 
 EVENT_S = 0.000006
@@ -347,7 +348,7 @@ def test_no_event_is_freed_in_a_child(trained: Trained) -> None:
 def test_phases_are_the_same_with_samples_and_without(trained: Trained) -> None:
     trained.run(trained.update, ticks=400)
     trained.driven.recorder.thinning.settle()
-    found = dict(zip(wire.PHASES, trained.driven.recorder.snapshot().totals, strict=False))
+    found = dict(zip(wire.PHASES, spread(trained.driven.recorder.snapshot().totals), strict=True))
     assert found["forward"] == pytest.approx(400 * 0.0005, rel=0.02)
     assert found["backward"] == pytest.approx(400 * 0.0005, rel=0.02)
     assert found["other"] == pytest.approx(0.0, abs=1e-4)
