@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-SEVERAL = max(1, min(10, (os.cpu_count() or 1) * 5 // 8))
+SEVERAL = max(1, min(14, (os.cpu_count() or 1) * 7 // 8))
 PARTS = (("gpu and not alone and not empty", SEVERAL), ("gpu and alone", SEVERAL), ("gpu and empty", 1))
 ONE_PROCESS = ("test_gpu_watcher.py", "test_trials.py", "test_ab_on_gpu.py")
 """Tests that look at one run, or come one after another anyway."""
@@ -27,8 +27,10 @@ def main() -> int:
     began_s, failed = time.perf_counter(), 0
     with tempfile.TemporaryDirectory() as folder:
         for marks, at_once in PARTS:
-            turn = {"STOKER_TEST_TURN": f"{folder}/turn"} if marks == "gpu and alone" else {}
-            test = functools.partial(tested, marks, turn)
+            settings = {"STOKER_TEST_KEPT": folder}
+            if marks == "gpu and alone":
+                settings["STOKER_TEST_TURN"] = f"{folder}/turn"
+            test = functools.partial(tested, marks, settings)
             with ThreadPoolExecutor(at_once) as pool:
                 for done in as_completed([pool.submit(test, nodes) for nodes in collected(marks)]):
                     name, code, output, seconds = done.result()
@@ -55,10 +57,10 @@ def collected(marks: str) -> list[list[str]]:
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def tested(marks: str, turn: dict[str, str], nodes: list[str]) -> tuple[str, int, str, float]:
+def tested(marks: str, settings: dict[str, str], nodes: list[str]) -> tuple[str, int, str, float]:
     began_s = time.perf_counter()
     command = [sys.executable, "-m", "pytest", "-m", marks, *nodes]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **turn})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **settings})
     name = nodes[0].partition("::")[0] if len(nodes) > 1 else nodes[0]
     return name, done.returncode, done.stdout[-6000:], time.perf_counter() - began_s
 
