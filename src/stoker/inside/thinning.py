@@ -5,6 +5,9 @@ over, model, backward and optimizer are not told apart: their time is `THIN`. En
 saving, collections and the length of every tick are recorded as ever. Which stretches are passed over is
 drawn at random. Once a second the THIN time is given to the phases in the shares found in stretches of about
 the same length that were looked at closely: so a rollout among short updates keeps its own shares.
+
+Some are looked at in a row. The hooks' own code lies far away after a pause and takes several times as long,
+which counts as `other` (SB3's PPO: 17 % in place of 13 %): of the first in a row the shares are not taken.
 """
 
 import random
@@ -20,6 +23,7 @@ CALL_S = 12e-6
 2026-11). In one of 2 ms it is a fourth of that, but there as few stretches are looked at as may be anyway."""
 CLOSELY_MIN = 1 / 24
 CLOSELY_MAX = 0.7
+IN_A_ROW = 4
 TICKS_MIN = 200
 REMEMBERED_S = 10.0
 TOLD_TOGETHER = 64
@@ -36,6 +40,8 @@ class Thinning:
         "closely_frac",
         "twice_mean",
         "drawn",
+        "row_left",
+        "first_of_row",
         "start",
         "before",
         "whole",
@@ -53,6 +59,8 @@ class Thinning:
         self.closely_frac = 1.0
         self.twice_mean = 1.0
         self.drawn = 0
+        self.row_left = 0
+        self.first_of_row = False
         self.start = 0.0
         self.before = None
         self.whole = False
@@ -80,7 +88,7 @@ class Thinning:
         cost = entered_s / elapsed_s
         wanted = min(1.0, max(CLOSELY_MIN, SHARE_MAX / cost)) if cost > 0 else 1.0
         self.closely_frac = 1.0 if wanted > CLOSELY_MAX else wanted
-        self.twice_mean = 2 / self.closely_frac - 1
+        self.twice_mean = 2 * IN_A_ROW * (1 / self.closely_frac - 1) + 1
         self.active = self.active or self.closely_frac < 1.0
         recorder.deferring = self.active and not self.held
 
@@ -91,7 +99,9 @@ class Thinning:
         recorder = self.recorder
         if recorder.left == 0 and recorder.phase == THIN:
             recorder.phase = OTHER
-        else:
+            self.row_left = IN_A_ROW
+        self.row_left -= 1
+        if self.row_left < 0:
             self.drawn = drawn = (self.drawn + 1) % len(_CHANCES)
             recorder.left = skip = int(_CHANCES[drawn] * self.twice_mean)
             if skip:
@@ -113,9 +123,10 @@ class Thinning:
             length = frexp(recorder.since - start)[1]
             if phase == THIN:
                 self.pending[length] = self.pending.get(length, 0.0) + totals[THIN] - before[THIN]
-            elif not self.whole:
+            elif not (self.whole or self.first_of_row):
                 self._looked_at(length, before, totals)
         self.whole = False
+        self.first_of_row = phase == THIN
 
     def _looked_at(self, length, before, totals):
         shares = self.closely.get(length)

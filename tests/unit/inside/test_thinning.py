@@ -78,6 +78,29 @@ def test_shares_are_those_of_the_whole(loop: Loop, act: str, monkeypatch: pytest
     assert found["env"] == pytest.approx(loop.true["env"])
 
 
+def test_hooks_that_take_longer_after_a_pause_are_not_taken_for_other(driven) -> None:
+    """As in a real process: the first stretch that is looked at after others pays for it, in `other`."""
+    loop, state, paused = Loop(driven), driven.recorder.thinning, True
+    for _ in range(TICKS_MIN):
+        loop.update()
+    state.active, state.closely_frac, state.twice_mean = True, 1 / 8, 60
+    state.hold(False)
+    taken = []
+    for _ in range(5000):
+        closely = driven.recorder.phase == OTHER
+        if closely and paused:
+            driven.clock.advance(0.0005)
+        taken.append(closely)
+        paused = not closely
+        loop.update()
+    driven.recorder.replay()
+    state.settle()
+    rows = "".join("c" if closely else "." for closely in taken[20:]).strip("c").split(".")
+    assert min(len(row) for row in rows if row) == thinning.IN_A_ROW
+    (shares,) = (shares for shares in state.closely.values() if sum(shares) > 0)
+    assert shares[thinning.SPLIT.index(OTHER)] / sum(shares) < 0.02
+
+
 def test_counts_and_tick_times_stay_exact(loop: Loop, driven) -> None:
     loop.run(500, loop.rollout)
     driven.flush()
