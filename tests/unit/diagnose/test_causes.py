@@ -28,7 +28,7 @@ def view(**more: Any) -> LoaderView:
 
 def gpu(**more: Any) -> GpuSignals:
     plain = GpuSignals(
-        60.0, 50.0, "gpm", 40.0, {}, 0.0, "events", 20.0, 10.0, 0.6, False, "", True, 0.0, (), 1.0
+        60.0, 50.0, "gpm", 40.0, {}, 0.0, "events", 20.0, 10.0, 0.6, False, "", True, {}, 1.0, 1.0
     )
     return replace(plain, **more)
 
@@ -139,7 +139,7 @@ FOUND = {
     "SK502": on_gpu(
         {},
         {"forward": 100.0},
-        gpu=gpu(busy_pct=97.0, throttled_frac=0.9, throttled_by=("power cap",), clock_frac=0.6),
+        gpu=gpu(busy_pct=97.0, throttled_by={"power cap": 0.9}, power_limit_frac=0.5, clock_frac=0.6),
     ),
     "SK503": seen({"forward": 30.0, "backward": 69.0, "data": 1.0}, ranks=ranks(40.0)),
 }
@@ -399,3 +399,21 @@ def test_a_training_that_is_evaluated_most_of_the_time_leaves_a_short_window() -
     evaluated = replace(short, stages_s={"train": 1.6, "eval": 2.5})
     assert [one.code for one in verdict_on(evaluated).findings] == ["SK204"]
     assert verdict_on(replace(evaluated, ticks=5)).outcome is Outcome.CANNOT_TELL
+
+
+def held(reason: str, limit_frac: float | None, looks_frac: float = 0.9) -> list[str]:
+    full = gpu(busy_pct=97.0, real_work_pct=92.0, idle_pct=3.0, clock_frac=0.8)
+    slow = replace(full, throttled_by={reason: looks_frac}, power_limit_frac=limit_frac)
+    return codes(on_gpu({}, {"forward": 100.0}, gpu=slow))
+
+
+def test_full_load_at_the_power_limit_the_card_came_with_is_no_cause() -> None:
+    assert held("power cap", 1.0) == []
+    assert held("power cap", None) == [], "the default limit is not known: nothing is claimed"
+    assert held("power cap", 0.7) == ["SK502"]
+
+
+def test_heat_and_clocks_somebody_set_are_causes_at_any_power_limit() -> None:
+    assert held("thermal slowdown (hardware)", 1.0) == ["SK502"]
+    assert held("application clocks setting", None) == ["SK502"]
+    assert held("thermal slowdown (software)", 1.0, looks_frac=0.1) == []

@@ -70,7 +70,8 @@ def stub(card: Card) -> SimpleNamespace:
         "nvmlDeviceGetMemoryInfo": lambda handle, version=None: SimpleNamespace(
             total=141 * GIB, used=5 * GIB if version else 6 * GIB
         ),
-        "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 700_000,
+        "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 600_000,
+        "nvmlDeviceGetPowerManagementDefaultLimit": lambda handle: 700_000,
         "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 1980,
         "nvmlDeviceGetMigMode": lambda handle: [0, 0],
         "nvmlGpmQueryDeviceSupport": lambda handle: SimpleNamespace(isSupportedDevice=1),

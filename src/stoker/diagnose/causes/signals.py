@@ -46,8 +46,10 @@ class GpuSignals:
     sharing: str
     alone: bool
     """The card's figures are this process's own, as far as anybody can tell."""
-    throttled_frac: float | None
-    throttled_by: tuple[str, ...]
+    throttled_by: Mapping[str, float]
+    """Each reason, with its share of the looks."""
+    power_limit_frac: float | None
+    """In force, of the card's default; None: not known."""
     clock_frac: float | None
     copying_pct: float = 0.0
     """Of the window: counted as busy, and only copies between host and GPU ran."""
@@ -286,8 +288,8 @@ def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
         shared=use.shared,
         sharing=view.sharing.text if view else "",
         alone=use.alone,
-        throttled_frac=view.throttled_frac if view else None,
-        throttled_by=tuple(name for name, _ in view.throttled_by) if view else (),
+        throttled_by=dict(view.throttled_by) if view else {},
+        power_limit_frac=view.power_limit_frac if view else None,
         clock_frac=clock / highest if clock and highest else None,
         copying_pct=_copying_pct(use, main),
         plain_fp32_frac=deep.plain_fp32_frac if deep else None,

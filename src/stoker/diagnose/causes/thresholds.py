@@ -86,6 +86,10 @@ CPU_TRAINED_FRAC = 0.001
 
 # Machine
 THROTTLED_FRAC = 0.2
+POWER_LOWERED_FRAC = 0.97
+"""Of the card's default power limit: one below it was set by somebody. Own, 2026-11. At its default limit an
+H200 lowers its clock to 81-93 % of the highest as soon as its tensor cores have enough to do (13 trainings
+with nothing to mend, 2026-11-16): that is how the card is meant to work, and no cause."""
 CLOCK_LOW_FRAC = 0.9
 """Of the highest clock, while throttled; gpuprof 0.7.1 warns at 15 % less (read 2026-11)."""
 STRAGGLER_FRAC = 0.10
