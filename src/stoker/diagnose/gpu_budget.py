@@ -23,6 +23,10 @@ CONTRADICTION_PCT = 3.0
 """The figures are within as many points of each other where all is well."""
 _GIVING = COMPUTE | {"sync"}
 """Phases that give work to the GPU, or wait for it."""
+_STALLS = ("save", "gc", "compile")
+STALL_MIN_PCT = 5.0
+"""Phases that come seldom, last long, and give the GPU nothing. With less of the time than this (what makes a
+note of a cause) they may lie under what the GPU was given before."""
 HIDDEN_FRAC = 0.05
 """A wait that costs the GPU less than this share of itself lies under the GPU's work."""
 
@@ -144,6 +148,8 @@ def gpu_budget(
     scale = min(1.0, limit_pct / told_pct) if told_pct > 0 else 1.0
     surely = _surely(phase_pct, idle_pct, causes)
     idle = _at_least(surely, {phase: pct * scale for phase, pct in told.items()}, limit_pct)
+    stalls = _stalls(phase_pct, idle, limit_pct) if causes and idle_pct is not None else {}
+    idle, surely = {**idle, **stalls}, {**surely, **stalls}
     left_pct = max(0.0, limit_pct - sum(idle.values()))
     launching = _launching(causes, 0.0 if idle_pct is None else left_pct)
     unknown_pct = max(0.0, left_pct - sum(launching.values()))
@@ -187,6 +193,16 @@ def _at_least(surely: Mapping[str, float], idle: Mapping[str, float], limit_pct:
     left_pct, more_pct = limit_pct - sum(surely.values()), sum(more.values())
     scale = min(1.0, left_pct / more_pct) if more_pct > 0 else 0.0
     return {phase: surely.get(phase, 0.0) + more.get(phase, 0.0) * scale for phase in {**idle, **surely}}
+
+
+def _stalls(phase_pct: Mapping[str, float], idle: Mapping[str, float], limit_pct: float) -> dict[str, float]:
+    """Those that no iteration looked at closely happened to have: the GPU works off what it was given, which is
+    little against them, and idles. They get what idle time is left, and no more than they are long."""
+    lasting = {phase: phase_pct.get(phase, 0.0) for phase in _STALLS if phase not in idle}
+    unseen = {phase: pct for phase, pct in lasting.items() if pct >= STALL_MIN_PCT}
+    left_pct, all_pct = max(0.0, limit_pct - sum(idle.values())), sum(unseen.values())
+    scale = min(1.0, left_pct / all_pct) if all_pct > 0 else 0.0
+    return {phase: pct * scale for phase, pct in unseen.items() if pct * scale > 0}
 
 
 def _without_copies(idle_pct: Mapping[str, float], limit_pct: float) -> dict[str, float]:

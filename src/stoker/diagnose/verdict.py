@@ -13,6 +13,7 @@ from stoker.diagnose.causes.thresholds import (
     MIN_WINDOW_S,
     UNEXPLAINED_PCT,
 )
+from stoker.diagnose.gpu_causes import Source
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Finding, Outcome, Severity, Verdict
 
@@ -75,8 +76,10 @@ def _worth(finding: Finding) -> bool:
 
 
 def _works_enough(found: Signals, worth: list[Finding]) -> bool:
-    """Real work for most of the window: then only what lies outside, or is part of the work, is left."""
-    enough = (_work_pct(found) or 0.0) >= HEALTHY_WORK_PCT
+    """Real work for most of the window: then only what lies outside, or is part of the work, is left. A deep
+    window's estimate is an upper bound: it does not speak against a loss that was measured."""
+    at_most = found.gpu is not None and found.gpu.real_work_source == Source.DEEP
+    enough = not at_most and (_work_pct(found) or 0.0) >= HEALTHY_WORK_PCT
     return enough and all(one.recoverable_of in (found.lost_of, "GPU busy with little work") for one in worth)
 
 

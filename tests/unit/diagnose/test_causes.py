@@ -417,3 +417,41 @@ def test_heat_and_clocks_somebody_set_are_causes_at_any_power_limit() -> None:
     assert held("thermal slowdown (hardware)", 1.0) == ["SK502"]
     assert held("application clocks setting", None) == ["SK502"]
     assert held("thermal slowdown (software)", 1.0, looks_frac=0.1) == []
+
+
+def test_waiting_for_launches_in_a_few_lines_of_the_users_code_is_of_those_lines() -> None:
+    """A tree walked in Python between two copies: the GPU is given something now and then."""
+    walks = (LineShare("other", PLACE, 36.0, 60),)
+    waiting = gpu(launching_pct={"other": 30.0, "backward": 6.0})
+    host = {"other": 40.0, "forward": 30.0, "backward": 30.0}
+    told = judge(on_gpu({}, host, gpu=waiting, lines=walks)).findings
+    assert [finding.code for finding in told] == ["SK201", "SK402"]
+    assert told[0].recoverable_frac == pytest.approx(0.27)
+    assert told[1].recoverable_frac == pytest.approx(0.09)
+    assert codes(on_gpu({}, host, gpu=waiting)) == ["SK402"], "no line stands out"
+
+
+def test_launches_are_slow_where_the_workers_have_taken_the_cores() -> None:
+    crowded = view(workers=16, cpu_frac=0.9, busy_frac=1.0)
+    starved = on_gpu(
+        {"data": 18.0},
+        {"data": 40.0, "forward": 30.0, "backward": 30.0},
+        gpu=gpu(launching_pct={"backward": 17.0, "forward": 12.0}),
+        loader=crowded,
+        demand_per_s=60.0,
+        cores_allowed=16.0,
+        allowed_cpu_pct=75.0,
+    )
+    told = judge(starved).findings
+    assert [finding.code for finding in told] == ["SK103"]
+    assert told[0].recoverable_frac == pytest.approx(0.47)
+    free = replace(starved, loader=view(workers=2))
+    assert "SK402" in codes(free)
+
+
+def test_an_upper_bound_of_real_work_does_not_outweigh_a_measured_loss() -> None:
+    thrash = gpu(busy_pct=91.0, real_work_pct=86.0, idle_pct=9.0, memory=MemoryTrend(frees_per_tick=20.0))
+    found = on_gpu({"other": 9.0}, {"other": 70.0, "forward": 30.0}, gpu=thrash)
+    assert judge(found).outcome is Outcome.HEALTHY
+    estimated = replace(found, gpu=replace(thrash, real_work_source="deep"))
+    assert judge(estimated).outcome is Outcome.CAUSES

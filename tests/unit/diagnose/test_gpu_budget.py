@@ -170,6 +170,18 @@ def test_a_wait_longer_than_the_gpu_is_busy_leaves_it_idle_whatever_was_sampled(
     assert shares(launching) == {"busy": 40.0, "launching": 60.0}
 
 
+def test_a_stall_that_no_sample_had_takes_the_idle_time_that_is_left() -> None:
+    """A checkpoint every few hundred ticks falls between the iterations looked at."""
+    host = {"other": 40.0, "forward": 32.0, "save": 28.0}
+    budget = gpu_budget(host, counted(40.0), lead(other=(4, 0, 2, 0), forward=(3, 0, 0, 0)))
+    assert shares(budget) == {"busy": 40.0, "save": 28.0, "launching": 20.0, "idle, cause unknown": 12.0}
+    assert (cause(budget, "save").known, cause(budget, "save").source) == (Known.INFERRED, Source.GPM)
+    full = gpu_budget(host, counted(90.0), lead(other=(4, 0, 2, 0), forward=(3, 0, 0, 0)))
+    assert shares(full) == {"busy": 90.0, "save": 10.0}
+    seen = gpu_budget(host, counted(40.0), lead(other=(4, 0, 2, 0), save=(3, 0, 0, 0)))
+    assert seen.idle_by_phase_pct["save"] == 0.0, "it was looked at: it lies under the GPU's work"
+
+
 def test_without_a_lead_all_idle_time_is_unknown_with_the_reason() -> None:
     budget = gpu_budget(ENV_HOST, counted(54.0), None, no_lead="too short")
     assert shares(budget) == {"busy": 54.0, "idle, cause unknown": 46.0}

@@ -52,6 +52,15 @@ def find(found: Signals) -> Finding | None:
     )
 
 
+def hot_launching(found: Signals) -> float:
+    """Of the window: what the GPU waits in the hot lines for launches. Few lines that hold the thread up are
+    the user's to mend, whether they launch kernels or count in Python."""
+    hot = [line for line in _hottest(found) if line.phase == "other"]
+    whole = found.host_pct["other"]
+    share = min(1.0, sum(line.pct for line in hot) / whole) if whole > 0 else 0.0
+    return found.own_launching() * share
+
+
 def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     phases = {"other"} if found.loss_is_work else {"other", "loss"}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
+from stoker.diagnose.causes.thresholds import READS_STORM
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import host_view
@@ -119,7 +120,15 @@ class Signals:
     def line_lost(self, line: LineShare) -> float:
         """The part of its phase's loss that is the line's."""
         whole = self.host_pct.get(line.phase, 0.0)
-        return self.lost(line.phase) * min(1.0, line.pct / whole) if whole > 0 else 0.0
+        lost = self.lost(line.phase) + (self.own_launching() if line.phase == "other" else 0.0)
+        return lost * min(1.0, line.pct / whole) if whole > 0 else 0.0
+
+    def own_launching(self) -> float:
+        """Of the window: the GPU waits while the thread is in the user's own code, which gives it something
+        now and then. Between many reads a tick each launch finds the GPU empty: that is of the reads."""
+        if self.gpu is None or self.reads_per_tick() >= READS_STORM:
+            return 0.0
+        return self.gpu.launching_pct.get("other", 0.0) / 100
 
     def with_edges_of(self, whole: Signals) -> Signals:
         """The part of a run, with what is told from single ticks and is known for all of it only."""
