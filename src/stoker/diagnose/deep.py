@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from stoker.diagnose.chains import Chains, chains
 from stoker.model.deep import Activity, DeepTrace, DeviceEvent, HostSpan
 
 SHORT_KERNEL_S = 10e-6
@@ -31,9 +32,9 @@ ROUNDING_S = 1e-6
 
 _PLAIN_FP32 = re.compile(r"_simt_|_ffma_|(?<!tensorop_)\bsgemm|_sgemm_|gemmSN|scudnn", re.IGNORECASE)
 """As cuBLAS, CUTLASS and cuDNN name kernels of the plain FP32 units (`ampere_sgemm_128x64_tn`,
-`cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…`); own, 2026-11, not yet tried on a
-card."""
-_POINTWISE = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply")
+`cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…`). On an H200 they are 97 % and 55 % of the
+kernel time of two trainings in plain FP32, 63 % of one with tiny products, and at most 3 % of 41 others
+(2026-11-16)."""
 
 Interval = tuple[float, float]
 
@@ -112,8 +113,8 @@ class DeviceUse:
     """Of the training thread in each phase."""
     plain_fp32_frac: float | None = None
     """Of all kernel time: matrix products in FP32 without tensor cores, by their names."""
-    pointwise_frac: float | None = None
-    """Of all kernel time: torch's own kernels for element by element operations and sums."""
+    chains: Chains | None = None
+    """Of torch's own kernels for element by element operations."""
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -158,7 +159,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         ticks=ticks,
         host_s=by_phase([window], trace.host),
         plain_fp32_frac=_named_frac(kernels, _PLAIN_FP32),
-        pointwise_frac=_named_frac(kernels, _POINTWISE),
+        chains=chains(kernels),
     )
 
 

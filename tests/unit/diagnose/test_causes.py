@@ -9,6 +9,7 @@ import pytest
 
 from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals, Signals
+from stoker.diagnose.chains import Chains
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend
 from stoker.diagnose.places import LineShare
@@ -374,9 +375,34 @@ def test_without_counters_the_names_of_kernels_tell() -> None:
     host = {"forward": 100.0}
     assert codes(on_gpu({}, host, gpu=dark)) == []
     assert codes(on_gpu({}, host, gpu=replace(dark, plain_fp32_frac=0.8))) == ["SK405"]
-    assert codes(on_gpu({}, host, gpu=replace(dark, pointwise_frac=0.9))) == ["SK409"]
-    small = replace(dark, pointwise_frac=0.9, real_work_pct=20.0, memory_frac=0.9)
+    mixed = replace(dark, plain_fp32_frac=0.6, tensor_pct=12.0, dram_pct=27.0)
+    assert codes(on_gpu({}, host, gpu=mixed)) == ["SK405"], "the counters alone would not tell"
+
+
+def test_long_chains_of_element_by_element_kernels_are_a_cause_with_a_ceiling() -> None:
+    full = gpu(busy_pct=90.0, real_work_pct=90.0, idle_pct=10.0, tensor_pct=None, dram_pct=None)
+    other = Place(("/home/me/train.py", 70, "augment"), ("/home/me/train.py", 70, "augment"))
+    host = {"other": 40.0, "forward": 60.0}
+    chained = on_gpu(
+        {},
+        host,
+        gpu=replace(full, chains=Chains(0.5, 0.48, 60.0)),
+        lines=(LineShare("forward", PLACE, 20.0, 50), LineShare("other", other, 30.0, 75)),
+    )
+    first = judge(chained).findings[0]
+    assert (first.code, first.recoverable_frac, first.place) == ("SK409", pytest.approx(0.432), other)
+    assert codes(on_gpu({}, host, gpu=replace(full, chains=Chains(0.1, 0.09, 9.0)))) == []
+    small = replace(full, chains=Chains(0.5, 0.48, 60.0), real_work_pct=20.0, memory_frac=0.9)
     assert codes(on_gpu({}, host, gpu=small)) == []
+
+
+def test_a_line_that_waits_for_the_gpu_is_no_hot_line() -> None:
+    """Looks that fell into the wait were put into the phase around it."""
+    lines = (LineShare("other", PLACE, 30.0, 75),)
+    found = on_gpu({"other": 20.0}, {"other": 30.0, "sync": 10.0, "forward": 60.0}, lines=lines)
+    assert codes(found) == ["SK201"]
+    waits = (BlockingLine("sync", PLACE, 0.05, 10.0),)
+    assert codes(replace(found, blocking=waits)) == []
 
 
 def test_a_scalar_on_the_cpu_is_no_split_model() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
 from stoker.diagnose.causes.thresholds import READS_STORM
+from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import host_view
@@ -56,7 +57,8 @@ class GpuSignals:
     """Of the window: counted as busy, and only copies between host and GPU ran."""
     plain_fp32_frac: float | None = None
     """Of kernel time, from a deep window."""
-    pointwise_frac: float | None = None
+    chains: Chains | None = None
+    """Of element by element kernels, from a deep window."""
     memory: MemoryTrend = field(default_factory=MemoryTrend)
 
 
@@ -139,6 +141,10 @@ class Signals:
 
     def top_line(self, phase: str) -> LineShare | None:
         return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
+
+    def waits_for_gpu(self, line: LineShare) -> bool:
+        """It is known to wait there: what looks found in it is that wait, whatever phase they were put in."""
+        return any(one.phase == "sync" and one.place.leaf == line.place.leaf for one in self.blocking)
 
 
 def signals(summary: Summary) -> Signals | None:
@@ -302,7 +308,7 @@ def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
         clock_frac=clock / highest if clock and highest else None,
         copying_pct=_copying_pct(use, main),
         plain_fp32_frac=deep.plain_fp32_frac if deep else None,
-        pointwise_frac=deep.pointwise_frac if deep else None,
+        chains=deep.chains if deep else None,
         memory=memory_trend(main.record, use.index, *_span(main)),
     )
 

@@ -70,9 +70,11 @@ DRAM_BOUND_PCT = 60.0
 """Memory traffic that leaves little to do: copies within the card read 86 % on an H200, a large bf16 matrix
 product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (read 2026-11)."""
 KERNELS_FRAC = 0.5
-POINTWISE_FRAC = 0.7
-"""Of kernel time, by the names of kernels in a deep window: plain FP32 products, and element by element
-operations. slowai 0.10.0 says memory-bound from 50 % on (read 2026-11); ours is own."""
+CHAIN_FRAC = 0.15
+"""Of kernel time, by the names of kernels in a deep window: plain FP32 products, and long chains of element by
+element operations (`diagnose/chains.py` has the measured shares). Own, 2026-11."""
+BROAD_FRAC = 0.8
+"""Real work of busy, from which on kernels fill the card: own, 2026-11."""
 READS_STORM = 4.0
 """Reads a tick from which on the launches between them are small because of the reads: own, 2026-11."""
 FREES_PER_TICK = 0.25
