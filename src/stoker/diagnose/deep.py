@@ -27,13 +27,17 @@ from stoker.model.deep import Activity, DeepTrace, DeviceEvent, HostSpan
 SHORT_KERNEL_S = 10e-6
 LAUNCH_GAP_S = 20e-6
 """A launch takes 5-20 us; a gap up to that is the host being just too slow, not the host being elsewhere."""
+LONG_GAP_S = 1e-3
+"""Python launches a kernel in some hundredths of a millisecond: in a longer gap the host does something else.
+On an H200 all gaps of launch-bound trainings were shorter; those of a model with a part on the CPU, and of
+Python loops, were longer (58 trainings, 2026-11-16)."""
 FEW_DETAILS = 20
 ROUNDING_S = 1e-6
 
 _PLAIN_FP32 = re.compile(r"_simt_|_ffma_|(?<!tensorop_)\bsgemm|_sgemm_|gemmSN|scudnn", re.IGNORECASE)
 """As cuBLAS, CUTLASS and cuDNN name kernels of the plain FP32 units (`ampere_sgemm_128x64_tn`,
-`cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…`). On an H200 they are 97 % and 55 % of the
-kernel time of two trainings in plain FP32, 63 % of one with tiny products, and at most 3 % of 41 others
+`cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…`). On an H200 they are 97 and 55 % of
+the kernel time of two trainings in plain FP32, 63 % of one with tiny products, and at most 3 % of all others
 (2026-11-16)."""
 
 Interval = tuple[float, float]
@@ -55,6 +59,8 @@ class Gaps:
     by_phase_s: dict[str, float] = field(default_factory=dict)
     """All gaps, given to the host's phases; `unknown` where the host was not recorded."""
     longest_s: float = 0.0
+    long_by_phase_s: dict[str, float] = field(default_factory=dict)
+    """Of those, the gaps too long for a launch."""
 
     @property
     def real_s(self) -> float:
@@ -203,6 +209,7 @@ def gaps(busy: Sequence[Interval], window: Interval, host: Sequence[HostSpan]) -
         launch_s=length(launch),
         by_phase_s=by_phase(free, host),
         longest_s=max((end - start for start, end in free), default=0.0),
+        long_by_phase_s=by_phase([gap for gap in free if gap[1] - gap[0] > LONG_GAP_S], host),
     )
 
 

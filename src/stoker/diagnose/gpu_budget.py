@@ -196,8 +196,8 @@ def _at_least(surely: Mapping[str, float], idle: Mapping[str, float], limit_pct:
 
 
 def _stalls(phase_pct: Mapping[str, float], idle: Mapping[str, float], limit_pct: float) -> dict[str, float]:
-    """Those that no iteration looked at closely happened to have: the GPU works off what it was given, which is
-    little against them, and idles. They get what idle time is left, and no more than they are long."""
+    """Those that no iteration looked at closely happened to have: the GPU works off what it was given, which
+    is little against them, and idles. They get what idle time is left, and no more than they are long."""
     lasting = {phase: phase_pct.get(phase, 0.0) for phase in _STALLS if phase not in idle}
     unseen = {phase: pct for phase, pct in lasting.items() if pct >= STALL_MIN_PCT}
     left_pct, all_pct = max(0.0, limit_pct - sum(idle.values())), sum(unseen.values())

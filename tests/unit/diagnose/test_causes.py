@@ -481,3 +481,16 @@ def test_an_upper_bound_of_real_work_does_not_outweigh_a_measured_loss() -> None
     assert judge(found).outcome is Outcome.HEALTHY
     estimated = replace(found, gpu=replace(thrash, real_work_source="deep"))
     assert judge(estimated).outcome is Outcome.CAUSES
+
+
+def test_a_part_of_the_model_that_is_not_trained_shows_in_the_models_calls() -> None:
+    alone = gpu(launching_pct={"infer": 40.0, "backward": 8.0}, host_alone_pct={"infer": 36.0})
+    host = {"infer": 66.0, "forward": 14.0, "backward": 20.0}
+    told = judge(on_gpu({}, host, gpu=alone)).findings
+    assert [finding.code for finding in told] == ["SK406", "SK402"]
+    assert told[0].recoverable_frac == pytest.approx(0.36)
+    assert told[1].recoverable_frac == pytest.approx(0.12), "what is left of launching"
+    small = replace(alone, host_alone_pct={"infer": 2.0})
+    assert codes(on_gpu({}, host, gpu=small)) == ["SK402"]
+    thrash = replace(alone, memory=MemoryTrend(frees_per_tick=20.0))
+    assert codes(on_gpu({}, host, gpu=thrash)) == ["SK407"], "cudaFree waits as long"

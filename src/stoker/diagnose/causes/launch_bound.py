@@ -6,7 +6,7 @@ from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, share
 from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.hot_line import hot_launching
-from stoker.diagnose.causes.model_on_cpu import split
+from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.thresholds import READS_STORM
@@ -53,11 +53,12 @@ def find(found: Signals) -> Finding | None:
 
 
 def _own(found: Signals) -> dict[str, float]:
-    """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads; and what lies
-    in a few lines of the user's own code is of those."""
+    """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads. What lies in a
+    few lines of the user's own code is of those, and what the host computes in the model's calls is no
+    launching."""
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
-    if "other" in launching:
-        launching["other"] = max(0.0, launching["other"] - 100 * hot_launching(found))
+    taken = {**host_computes_pct(found), "other": 100 * hot_launching(found)}
+    launching = {phase: max(0.0, pct - taken.get(phase, 0.0)) for phase, pct in launching.items()}
     if found.reads_per_tick() >= READS_STORM:
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching

@@ -60,6 +60,8 @@ class GpuSignals:
     chains: Chains | None = None
     """Of element by element kernels, from a deep window."""
     memory: MemoryTrend = field(default_factory=MemoryTrend)
+    host_alone_pct: Mapping[str, float] = field(default_factory=dict)
+    """Of the window, by phase of the model: the GPU had nothing for longer than any launch takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +312,20 @@ def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
         plain_fp32_frac=deep.plain_fp32_frac if deep else None,
         chains=deep.chains if deep else None,
         memory=memory_trend(main.record, use.index, *_span(main)),
+        host_alone_pct=_host_alone_pct(use, main),
     )
+
+
+def _host_alone_pct(use: GpuUse, main: Trainer) -> dict[str, float]:
+    """Measured by the lead, where it saw that such a phase gives the GPU nothing; else by the long gaps of a
+    deep window, set against the usual tick: the profiler slows launches, not what the host does by itself."""
+    idle = {cause.phase: cause.idle_pct or 0.0 for cause in use.budget.phases if cause.phase in COMPUTE}
+    content = main.window.content
+    if use.deep is None or not use.deep.ticks or not content.ticks:
+        return idle
+    factor = 100 * content.ticks / main.window.seconds / use.deep.ticks
+    long_s = use.deep.gaps.long_by_phase_s
+    return {phase: max(pct, factor * long_s.get(phase, 0.0)) for phase, pct in idle.items()}
 
 
 def _copying_pct(use: GpuUse, main: Trainer) -> float:

@@ -71,8 +71,8 @@ DRAM_BOUND_PCT = 60.0
 product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (read 2026-11)."""
 KERNELS_FRAC = 0.5
 CHAIN_FRAC = 0.15
-"""Of kernel time, by the names of kernels in a deep window: plain FP32 products, and long chains of element by
-element operations (`diagnose/chains.py` has the measured shares). Own, 2026-11."""
+"""Of kernel time, by the names of kernels in a deep window: plain FP32 products, and long chains of element
+by element operations (`diagnose/chains.py` has the measured shares). Own, 2026-11."""
 BROAD_FRAC = 0.8
 """Real work of busy, from which on kernels fill the card: own, 2026-11."""
 READS_STORM = 4.0
