@@ -11,6 +11,7 @@ from stoker.diagnose.causes.thresholds import (
     LITTLE_WORK_FRAC,
     MIN_TICKS,
     MIN_WINDOW_S,
+    TENSOR_FEW_PCT,
     UNEXPLAINED_PCT,
 )
 from stoker.diagnose.gpu_causes import Source
@@ -47,8 +48,21 @@ def judge(found: Signals) -> Verdict:
     if worth and not _works_enough(found, worth):
         return Verdict(Outcome.CAUSES, worth[0].says, findings)
     if work_pct is not None and work_pct >= HEALTHY_WORK_PCT:
-        return Verdict(Outcome.HEALTHY, f"{work_pct:.0f} % of the window is {_work(found)}", findings)
+        text = f"{work_pct:.0f} % of the window is {_work(found)}"
+        return Verdict(Outcome.HEALTHY, text, findings, _what_work(found))
     return _without_causes(found, findings)
+
+
+def _what_work(found: Signals) -> str:
+    """The counters tell that the multiprocessors work, not on what: plain FP32 products, and chains of small
+    operations beside a good model, look like a healthy net of convolutions there."""
+    gpu = found.gpu
+    if gpu is None or gpu.tensor_pct is None or gpu.chains is not None or gpu.tensor_pct >= TENSOR_FEW_PCT:
+        return ""
+    return (
+        f"whether this work could be less: tensor cores are at {gpu.tensor_pct:.0f} %, and only the names of "
+        "kernels say why; stoker run --deep -- …"
+    )
 
 
 def _outside_the_window(found: Signals) -> Finding | None:

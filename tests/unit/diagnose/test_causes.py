@@ -379,6 +379,14 @@ def test_without_counters_the_names_of_kernels_tell() -> None:
     assert codes(on_gpu({}, host, gpu=mixed)) == ["SK405"], "the counters alone would not tell"
 
 
+def test_health_by_counters_alone_says_what_would_tell_more() -> None:
+    full = gpu(busy_pct=95.0, real_work_pct=88.0, idle_pct=5.0, tensor_pct=12.0, dram_pct=27.0)
+    told = judge(on_gpu({}, {"forward": 100.0}, gpu=full))
+    assert (told.outcome, "--deep" in told.would_tell) == (Outcome.HEALTHY, True)
+    for seen in (replace(full, tensor_pct=60.0), replace(full, chains=Chains(0.0, 0.0, 0.0))):
+        assert judge(on_gpu({}, {"forward": 100.0}, gpu=seen)).would_tell == ""
+
+
 def test_long_chains_of_element_by_element_kernels_are_a_cause_with_a_ceiling() -> None:
     full = gpu(busy_pct=90.0, real_work_pct=90.0, idle_pct=10.0, tensor_pct=None, dram_pct=None)
     other = Place(("/home/me/train.py", 70, "augment"), ("/home/me/train.py", 70, "augment"))

@@ -53,8 +53,8 @@ def find(found: Signals) -> Finding | None:
 
 
 def _own(found: Signals) -> dict[str, float]:
-    """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads. What lies in a
-    few lines of the user's own code is of those, and what the host computes in the model's calls is no
+    """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads. What lies in
+    a few lines of the user's own code is of those, and what the host computes in the model's calls is no
     launching."""
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
     taken = {**host_computes_pct(found), "other": 100 * hot_launching(found)}

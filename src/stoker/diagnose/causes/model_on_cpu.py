@@ -33,8 +33,8 @@ def split(found: Signals) -> bool:
 
 
 def host_computes_pct(found: Signals) -> dict[str, float]:
-    """Of the window, in the model's calls: the host computes by itself. Empty where that is too little to speak
-    of, or has another reason: no core, or memory that is asked for again and again."""
+    """Of the window, in the model's calls: the host computes by itself. Empty where that is too little to
+    speak of, or has another reason: no core, or memory that is asked for again and again."""
     if found.gpu is None or thrashing(found) or starved(found):
         return {}
     calls = {phase: found.gpu.host_alone_pct.get(phase, 0.0) for phase in _CALLS}
@@ -81,9 +81,7 @@ def _untrained(found: Signals) -> Finding | None:
         lost,
         found.lost_of,
         [
-            share(
-                "of the window the host computes there by itself, over a millisecond at a time", lost, "deep"
-            ),
+            share("of the window the host computes there by itself", lost, _source(found)),
             share(
                 "of the training thread's time is in such calls", found.host_pct[phase] / 100, "host clock"
             ),
@@ -92,6 +90,11 @@ def _untrained(found: Signals) -> Finding | None:
         (*_FIXES, Fix("Python code in forward(): on whole tensors, or before the model, in the loader")),
         line.place if line else None,
     )
+
+
+def _source(found: Signals) -> str:
+    measured = found.gpu is not None and any(found.lost(phase) for phase in _CALLS)
+    return found.gpu.source if found.gpu and measured else "deep"
 
 
 def _lost(found: Signals) -> float:

@@ -65,6 +65,9 @@ DRAM_LOW_PCT = 50.0
 """Tensor pipes at about nothing while half of the multiprocessors work and memory is not the limit: expected
 from how the counters are defined (DCGM's guide, 2026-11); not calibrated on a card yet."""
 
+TENSOR_FEW_PCT = 25.0
+"""With fewer, what the multiprocessors work on is worth a look: healthy trainings on an H200 had 21 to 75 %,
+those with a part in plain FP32 or in chains of small operations 12 and 20 % (2026-11-16)."""
 TENSOR_RESTS_PCT = 5.0
 DRAM_BOUND_PCT = 60.0
 """Memory traffic that leaves little to do: copies within the card read 86 % on an H200, a large bf16 matrix
