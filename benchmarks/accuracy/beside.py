@@ -63,8 +63,8 @@ def recorded_run(home: Path) -> Path:
 
 
 def with_gpm(run: Path, counters: Path, folder: Path, deep: bool = False) -> Path:
-    """The run with the second watcher's counters, as a copy in `folder`; without its deep window, unless it is
-    to be as after `stoker run --deep`."""
+    """The run with the second watcher's counters, as a copy in `folder`; without its deep window, unless it
+    is to be as after `stoker run --deep`."""
     shutil.copytree(run, folder, ignore=None if deep else shutil.ignore_patterns("*.deep.tsv"))
     shutil.copyfile(counters, folder / COUNTERS)
     if deep:

@@ -23,8 +23,8 @@ from stoker.store.reading import load
 
 
 def rescored(place: Path, root: Path, deep: bool = False) -> Iterator[Row]:
-    """Of every recording below `place`; `root` is where the repository lies. `deep`: the answers with GPM have
-    the deep window, too."""
+    """Of every recording below `place`; `root` is where the repository lies. `deep`: the answers with GPM
+    have the deep window, too."""
     known = {(case.half, case.name): case for case in all_cases()}
     for path in sorted(place.rglob("*.tar.xz")):
         with tempfile.TemporaryDirectory() as name:

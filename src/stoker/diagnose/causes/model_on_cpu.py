@@ -72,7 +72,6 @@ def _untrained(found: Signals) -> Finding | None:
     if found.gpu is None or not calls:
         return None
     phase = max(calls, key=calls.__getitem__)
-    line = found.top_line(phase)
     lost = min(sum(calls.values()), found.gpu.idle_pct or 100.0) / 100
     return finding(
         CODE,
@@ -88,7 +87,7 @@ def _untrained(found: Signals) -> Finding | None:
         ],
         _CONFIRM,
         (*_FIXES, Fix("Python code in forward(): on whole tensors, or before the model, in the loader")),
-        line.place if line else None,
+        found.call_sites.get(phase),
     )
 
 

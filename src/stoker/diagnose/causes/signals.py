@@ -14,7 +14,7 @@ from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
-from stoker.diagnose.places import LineShare
+from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.host import HostRecord
 from stoker.model.record import COMPUTE, PHASES, Place
@@ -110,6 +110,8 @@ class Signals:
     ranks: tuple[RankSignals, ...]
     arrivals: Arrivals | None = None
     env_calls_per_tick: float = 0.0
+    call_sites: Mapping[str, Place] = field(default_factory=dict)
+    """Of the model, by phase: the line that calls it most often."""
     cpu_trained_frac: float = 0.0
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
 
@@ -189,6 +191,7 @@ def signals(summary: Summary) -> Signals | None:
         ranks=tuple(_ranks(summary)),
         arrivals=arrivals(summary),
         env_calls_per_tick=_env_calls_per_tick(main),
+        call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
     )
 
@@ -261,6 +264,11 @@ def _elsewhere_cores(
         return None
     spent = (rows[-1].descendants_cpu_s_total or 0.0) - (rows[0].descendants_cpu_s_total or 0.0)
     return spent / (rows[-1].t - rows[0].t)
+
+
+def _call_sites(main: Trainer) -> dict[str, Place]:
+    sites = {phase: call_site(main.record, phase) for phase in ("infer", "forward")}
+    return {phase: site for phase, site in sites.items() if site is not None}
 
 
 def _envs_per_call(main: Trainer) -> float | None:
