@@ -125,7 +125,7 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
         return _cannot(seen, "stoker run --deep -- …: which kernels, and how small", findings)
     unmeasured = "; real work was not measured" if _work_pct(found) is None else ""
     text = f"nothing that can be named would make it more than {HEALTHY_CEILING:g} times as fast{unmeasured}"
-    return Verdict(Outcome.HEALTHY, text, findings)
+    return Verdict(Outcome.HEALTHY, text, findings, _what_work(found))
 
 
 def _works_little(gpu: GpuSignals) -> bool:

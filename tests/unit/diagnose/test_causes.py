@@ -411,6 +411,8 @@ def test_a_line_that_waits_for_the_gpu_is_no_hot_line() -> None:
     assert codes(found) == ["SK201"]
     waits = (BlockingLine("sync", PLACE, 0.05, 10.0),)
     assert codes(replace(found, blocking=waits)) == []
+    reads_once = (BlockingLine("sync", PLACE, 0.05, 2.0),)
+    assert codes(replace(found, blocking=reads_once)) == ["SK201"]
 
 
 def test_a_scalar_on_the_cpu_is_no_split_model() -> None:
@@ -500,5 +502,6 @@ def test_a_part_of_the_model_that_is_not_trained_shows_in_the_models_calls() -> 
     assert told[1].recoverable_frac == pytest.approx(0.12), "what is left of launching"
     small = replace(alone, host_alone_pct={"infer": 2.0})
     assert codes(on_gpu({}, host, gpu=small)) == ["SK402"]
+    assert "SK406" not in codes(on_gpu({}, host, gpu=alone, acting_pct=64.0)), "a policy on the CPU"
     thrash = replace(alone, memory=MemoryTrend(frees_per_tick=20.0))
     assert codes(on_gpu({}, host, gpu=thrash)) == ["SK407"], "cudaFree waits as long"

@@ -34,10 +34,13 @@ def split(found: Signals) -> bool:
 
 def host_computes_pct(found: Signals) -> dict[str, float]:
     """Of the window, in the model's calls: the host computes by itself. Empty where that is too little to
-    speak of, or has another reason: no core, or memory that is asked for again and again."""
+    speak of, or has another reason: no core, or memory that is asked for again and again. Acting is left out:
+    a small policy for it may well be on the CPU."""
     if found.gpu is None or thrashing(found) or starved(found):
         return {}
-    calls = {phase: found.gpu.host_alone_pct.get(phase, 0.0) for phase in _CALLS}
+    alone, infer_pct = found.gpu.host_alone_pct, found.host_pct["infer"]
+    not_acting = 1 - min(1.0, found.acting_pct / infer_pct) if infer_pct > 0 else 0.0
+    calls = {"forward": alone.get("forward", 0.0), "infer": alone.get("infer", 0.0) * not_acting}
     return calls if sum(calls.values()) >= 100 * NOTE_FRAC else {}
 
 

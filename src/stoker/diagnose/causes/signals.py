@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
-from stoker.diagnose.causes.thresholds import READS_STORM
+from stoker.diagnose.causes.thresholds import READS_STORM, WAITING_LINE_FRAC
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
@@ -147,8 +147,10 @@ class Signals:
         return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
 
     def waits_for_gpu(self, line: LineShare) -> bool:
-        """It is known to wait there: what looks found in it is that wait, whatever phase they were put in."""
-        return any(one.phase == "sync" and one.place.leaf == line.place.leaf for one in self.blocking)
+        """It is known to wait there, and long enough: then what looks found in it is that wait, whatever
+        phase they were put in. A line that computes for long and reads one number is another thing."""
+        waits = (one for one in self.blocking if one.phase == "sync" and one.place.leaf == line.place.leaf)
+        return sum(one.pct for one in waits) >= WAITING_LINE_FRAC * line.pct
 
 
 def signals(summary: Summary) -> Signals | None:

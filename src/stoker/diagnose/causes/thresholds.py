@@ -44,6 +44,10 @@ LINE_PCT = 5.0
 LINES_APART = 2
 """Lines of a function no further apart are told as one: a loop and its body. Own, 2026-11."""
 
+WAITING_LINE_FRAC = 0.25
+"""Waiting for the GPU in a line, of what looks found in it outside of that: from here on it is no hot line.
+Own, 2026-11."""
+
 # RL
 ENVS_ONE = 1.5
 """Env steps per env call below which environments are stepped one by one: own, 2026-11."""
