@@ -94,6 +94,8 @@ class GpuView:
     """A MIG slice, or a GPU that is cut into them."""
     gpm_reason: str | None = None
     """Why the card has no counters for real work."""
+    fp32_pct: float | None = None
+    """Arithmetic in FP32 outside of the tensor cores."""
 
     @property
     def power_limit_frac(self) -> float | None:
@@ -253,6 +255,7 @@ def device_view(run: Run, device: GpuDevice, parts: Sequence[Part]) -> GpuView:
         missing=tuple(one for one in record.missing if one.gpu in (device.gpu, None)),
         unverified=device.mig or any(same_gpu(other.parent_uuid, device.uuid) for other in record.devices),
         gpm_reason=device.gpm_reason,
+        fp32_pct=_mean(covering, "fp32_pct"),
     )
 
 

@@ -59,9 +59,10 @@ def _what_work(found: Signals) -> str:
     gpu = found.gpu
     if gpu is None or gpu.tensor_pct is None or gpu.chains is not None or gpu.tensor_pct >= TENSOR_FEW_PCT:
         return ""
+    plain = "" if gpu.fp32_pct is None else f", plain FP32 at {gpu.fp32_pct:.0f} %"
     return (
-        f"whether this work could be less: tensor cores are at {gpu.tensor_pct:.0f} %, and only the names of "
-        "kernels say why; stoker run --deep -- …"
+        f"whether this work could be less: tensor cores are at {gpu.tensor_pct:.0f} %{plain}, and only the "
+        "names of kernels say why; stoker run --deep -- …"
     )
 
 

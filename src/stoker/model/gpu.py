@@ -115,6 +115,8 @@ class GpuReading:
     own_pids: tuple[int, ...] | None = None
     foreign_pids: tuple[int, ...] | None = None
     foreign_memory_bytes: int | None = None
+    fp32_pct: float | None = None
+    """Of the multiprocessors' time in FP32 arithmetic outside of the tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,6 +186,7 @@ def _busy(use: GpuUse) -> list[str]:
             "occupancy": view.sm_occupancy_pct,
             "tensor": view.tensor_pct,
             "DRAM": view.dram_pct,
+            "plain FP32": view.fp32_pct,
         }
         parts += [f"{name} {value:.1f} %" for name, value in known.items() if value is not None]
     return parts

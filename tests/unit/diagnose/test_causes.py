@@ -380,9 +380,10 @@ def test_without_counters_the_names_of_kernels_tell() -> None:
 
 
 def test_health_by_counters_alone_says_what_would_tell_more() -> None:
-    full = gpu(busy_pct=95.0, real_work_pct=88.0, idle_pct=5.0, tensor_pct=12.0, dram_pct=27.0)
+    full = gpu(busy_pct=95.0, real_work_pct=88.0, idle_pct=5.0, tensor_pct=12.0, dram_pct=27.0, fp32_pct=41.0)
     told = judge(on_gpu({}, {"forward": 100.0}, gpu=full))
     assert (told.outcome, "--deep" in told.would_tell) == (Outcome.HEALTHY, True)
+    assert "tensor cores are at 12 %, plain FP32 at 41 %" in told.would_tell
     for seen in (replace(full, tensor_pct=60.0), replace(full, chains=Chains(0.0, 0.0, 0.0))):
         assert judge(on_gpu({}, {"forward": 100.0}, gpu=seen)).would_tell == ""
 

@@ -60,6 +60,8 @@ class GpuSignals:
     chains: Chains | None = None
     """Of element by element kernels, from a deep window."""
     memory: MemoryTrend = field(default_factory=MemoryTrend)
+    fp32_pct: float | None = None
+    """Counted: FP32 outside of the tensor cores, in products or in anything else."""
     host_alone_pct: Mapping[str, float] = field(default_factory=dict)
     """Of the window, by phase of the model: the GPU had nothing for longer than any launch takes."""
 
@@ -322,6 +324,7 @@ def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
         plain_fp32_frac=deep.plain_fp32_frac if deep else None,
         chains=deep.chains if deep else None,
         memory=memory_trend(main.record, use.index, *_span(main)),
+        fp32_pct=view.fp32_pct if view else None,
         host_alone_pct=_host_alone_pct(use, main),
     )
 

@@ -56,6 +56,7 @@ OF_GPM: dict[str, tuple[str, Callable[[float], float]]] = {
     "sm_occupancy_pct": ("occupancy", _percent),
     "tensor_pct": ("tensor", _percent),
     "dram_pct": ("dram", _percent),
+    "fp32_pct": ("fp32", _percent),
     "pcie_rx_bytes_per_s": ("pcie_rx", _bytes),
     "pcie_tx_bytes_per_s": ("pcie_tx", _bytes),
     "nvlink_rx_bytes_per_s": ("nvlink_rx", _bytes),
