@@ -60,7 +60,7 @@ class Gaps:
     """All gaps, given to the host's phases; `unknown` where the host was not recorded."""
     longest_s: float = 0.0
     long_by_phase_s: dict[str, float] = field(default_factory=dict)
-    """Of those, the gaps too long for a launch."""
+    """Of those, the parts of gaps within one phase that are too long for a launch."""
 
     @property
     def real_s(self) -> float:
@@ -209,8 +209,18 @@ def gaps(busy: Sequence[Interval], window: Interval, host: Sequence[HostSpan]) -
         launch_s=length(launch),
         by_phase_s=by_phase(free, host),
         longest_s=max((end - start for start, end in free), default=0.0),
-        long_by_phase_s=by_phase([gap for gap in free if gap[1] - gap[0] > LONG_GAP_S], host),
+        long_by_phase_s=_long_by_phase([gap for gap in free if gap[1] - gap[0] > LONG_GAP_S], host),
     )
+
+
+def _long_by_phase(free: Iterable[Interval], host: Sequence[HostSpan]) -> dict[str, float]:
+    """The end of a wait lies in the phase after it, until the first launch there: that is launching."""
+    found: dict[str, float] = {}
+    for gap in free:
+        for phase, seconds in by_phase([gap], host).items():
+            if seconds > LONG_GAP_S:
+                found[phase] = found.get(phase, 0.0) + seconds
+    return found
 
 
 def by_phase(free: Iterable[Interval], host: Sequence[HostSpan]) -> dict[str, float]:

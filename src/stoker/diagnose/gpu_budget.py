@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from stoker.diagnose.deep import DeviceUse, usual_busy_frac
-from stoker.diagnose.gpu_causes import Causes, Known, Source, by_gaps, by_lead
+from stoker.diagnose.gpu_causes import Causes, Known, Source, by_gaps, by_lead, with_long_gaps
 from stoker.diagnose.gpu_view import GpuView
 from stoker.model.lead import Lead
 from stoker.model.record import COMPUTE
@@ -142,6 +142,7 @@ def gpu_budget(
     real_pct, real_source = _real_work(busy_pct, view, deep, usual_tick_s)
     idle_pct = None if busy_pct is None else 100.0 - busy_pct
     causes = by_lead(phase_pct, lead) if lead else by_gaps(phase_pct, deep, idle_pct, usual_tick_s)
+    causes = with_long_gaps(causes, phase_pct, deep, usual_tick_s) if causes else None
     limit_pct = 100.0 if idle_pct is None else idle_pct
     told = _without_copies(causes.idle_pct, limit_pct) if causes else {}
     told_pct = sum(told.values())
@@ -259,6 +260,7 @@ def _phases(
     for phase, host_pct in phase_pct.items():
         told = phase in idle or phase in launching
         counted = phase in surely and idle[phase] <= surely[phase]
+        gaps = causes is not None and phase in causes.by_gaps
         if host_pct <= 0 and not idle.get(phase):
             continue
         rows.append(
@@ -267,12 +269,24 @@ def _phases(
                 host_pct=host_pct,
                 idle_pct=idle.get(phase, 0.0) if told else None,
                 launching_pct=launching.get(phase, 0.0),
-                known=Known.INFERRED if counted else causes.known if told and causes else Known.UNKNOWN,
-                source=counters if counted else causes.source if told and causes else None,
+                known=_known(causes if told else None, counted or gaps),
+                source=counters
+                if counted
+                else Source.DEEP
+                if gaps
+                else causes.source
+                if told and causes
+                else None,
                 doubt_pct=min(unknown_pct, causes.doubt_pct.get(phase, 0.0)) if causes else 0.0,
             )
         )
     return tuple(sorted(rows, key=lambda row: (-(row.caused_pct or 0.0), -row.host_pct)))
+
+
+def _known(causes: Causes | None, inferred: bool) -> Known:
+    if inferred:
+        return Known.INFERRED
+    return causes.known if causes else Known.UNKNOWN
 
 
 def _contradiction(told_pct: float, idle_pct: float | None, causes: Causes | None) -> str:

@@ -9,6 +9,7 @@ from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.loading import Blame, blame, evidence, worker_place
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
+from stoker.model.record import COMPUTE
 
 CODE, NAME = "SK103", "no core left for loading"
 
@@ -22,7 +23,7 @@ def find(found: Signals) -> Finding | None:
     view = found.loader
     if view is None or blame(found) is not Blame.CORES:
         return None
-    launching = sum(found.gpu.launching_pct.values()) / 100 if found.gpu and starved(found) else 0.0
+    launching = _launching(found) if starved(found) else 0.0
     busy = None if found.allowed_cpu_pct is None else found.allowed_cpu_pct / 100
     return finding(
         CODE,
@@ -54,6 +55,13 @@ def find(found: Signals) -> Finding | None:
         ),
         worker_place(found),
     )
+
+
+def _launching(found: Signals) -> float:
+    """Also the idle time of the model's phases: a thread without a core may be late by milliseconds."""
+    if found.gpu is None:
+        return 0.0
+    return sum(found.gpu.launching_pct.values()) / 100 + sum(map(found.lost, COMPUTE))
 
 
 CAUSE = Cause(CODE, NAME, find)

@@ -325,20 +325,10 @@ def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
         chains=deep.chains if deep else None,
         memory=memory_trend(main.record, use.index, *_span(main)),
         fp32_pct=view.fp32_pct if view else None,
-        host_alone_pct=_host_alone_pct(use, main),
+        host_alone_pct={
+            cause.phase: cause.idle_pct or 0.0 for cause in budget.phases if cause.phase in COMPUTE
+        },
     )
-
-
-def _host_alone_pct(use: GpuUse, main: Trainer) -> dict[str, float]:
-    """Measured by the lead, where it saw that such a phase gives the GPU nothing; else by the long gaps of a
-    deep window, set against the usual tick: the profiler slows launches, not what the host does by itself."""
-    idle = {cause.phase: cause.idle_pct or 0.0 for cause in use.budget.phases if cause.phase in COMPUTE}
-    content = main.window.content
-    if use.deep is None or not use.deep.ticks or not content.ticks:
-        return idle
-    factor = 100 * content.ticks / main.window.seconds / use.deep.ticks
-    long_s = use.deep.gaps.long_by_phase_s
-    return {phase: max(pct, factor * long_s.get(phase, 0.0)) for phase, pct in idle.items()}
 
 
 def _copying_pct(use: GpuUse, main: Trainer) -> float:
