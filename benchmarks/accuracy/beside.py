@@ -62,10 +62,13 @@ def recorded_run(home: Path) -> Path:
     return next(home.glob("runs/*/run.json")).parent
 
 
-def with_gpm(run: Path, counters: Path, folder: Path) -> Path:
-    """The run with the second watcher's counters and without its deep window, as a copy in `folder`."""
-    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("*.deep.tsv"))
+def with_gpm(run: Path, counters: Path, folder: Path, deep: bool = False) -> Path:
+    """The run with the second watcher's counters, as a copy in `folder`; without its deep window, unless it
+    is to be as after `stoker run --deep`."""
+    shutil.copytree(run, folder, ignore=None if deep else shutil.ignore_patterns("*.deep.tsv"))
     shutil.copyfile(counters, folder / COUNTERS)
+    if deep:
+        return folder
     for path in (folder / "inside").glob("*.jsonl"):
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(line for line in lines if not _tells_deep(line)))

@@ -22,22 +22,25 @@ from stoker.report import run_json
 from stoker.store.reading import load
 
 
-def rescored(place: Path, root: Path) -> Iterator[Row]:
-    """Of every recording below `place`; `root` is where the repository lies."""
+def rescored(place: Path, root: Path, deep: bool = False) -> Iterator[Row]:
+    """Of every recording below `place`; `root` is where the repository lies. `deep`: the answers with GPM
+    have the deep window, too."""
     known = {(case.half, case.name): case for case in all_cases()}
     for path in sorted(place.rglob("*.tar.xz")):
         with tempfile.TemporaryDirectory() as name:
-            yield from _rows(path, Path(name), known, root)
+            yield from _rows(path, Path(name), known, root, deep)
 
 
-def _rows(path: Path, folder: Path, known: dict[tuple[str, str], Case], root: Path) -> Iterator[Row]:
+def _rows(
+    path: Path, folder: Path, known: dict[tuple[str, str], Case], root: Path, deep: bool
+) -> Iterator[Row]:
     told, run, gpm = unpacked(path, folder)
     case = known.get((told["half"], told["name"])) or _forgotten(told)
     base = planned(case, told["dose"], told.get("fixed", False)) | {"ticks_per_s": 0.0}
     base |= {**told.get("account", {}), "recording": path.name}
     if gpm is not None:
         then = told["with_gpm"]
-        derived = with_gpm(run, gpm, folder / "with_gpm")
+        derived = with_gpm(run, gpm, folder / "with_gpm", deep)
         yield {**base, "gpm": True, **_now(derived, case, base["expected"], root, told), **_then(then)}
     kind = told.get("gpm") if told["device"] == "cuda" or gpm is not None else None
     yield {**base, "gpm": kind, **_now(run, case, base["expected"], root, told), **_then(told)}

@@ -11,7 +11,8 @@ by the script's own clock, stands beside the ceiling. With `--out` the file is w
 
 On a GPU trainings have the card one after another, and the next ones start meanwhile (`gate.py`). `--both`
 asks twice of each: with GPM and without (`../accuracy/beside.py`). `--rescore` asks today's rules of the
-recordings that `--keep-recordings` kept.
+recordings that `--keep-recordings` kept; with `--deep` the answers with GPM have the deep window, too, as
+after `stoker run --deep`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def main() -> int:
 
 def _rescore(args: argparse.Namespace) -> int:
     runs = []
-    for run in rescored(args.rescore, ROOT):
+    for run in rescored(args.rescore, ROOT, args.deep):
         if run["half"] in (args.half or [run["half"]]) and run["name"] in (args.only or [run["name"]]):
             runs.append(run)
             print(told(run), flush=True)
@@ -95,6 +96,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="what is in --out is not done again")
     parser.add_argument("--keep-recordings", type=Path, metavar="DIR", help="a small one of every run")
     parser.add_argument("--rescore", type=Path, metavar="DIR", help="run nothing, ask again of these")
+    parser.add_argument(
+        "--deep", action="store_true", help="with --rescore: GPM and the deep window together"
+    )
     args = parser.parse_args()
     on_gpu = args.device == "cuda"
     args.mode = Mode.BOTH if args.both else Mode.NO_GPM if args.no_gpm else Mode.GPM

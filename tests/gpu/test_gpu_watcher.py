@@ -83,6 +83,7 @@ def test_readings_are_sane(run: Run) -> None:
     assert 100 < view.sm_clock_median_mhz <= view.sm_clock_max_mhz
     assert view.power_w is not None
     assert view.power_limit_w is not None
+    assert view.power_default_w is not None
     assert 20 < view.power_w < 1.2 * view.power_limit_w
     assert view.throttled_frac is not None
     assert view.temperature_max_c is not None
@@ -100,6 +101,7 @@ def test_gpm_tells_real_work(run: Run) -> None:
     assert view.busy_pct is not None
     assert 1 < view.sm_active_pct <= view.busy_pct + 3
     assert view.dram_pct is not None
+    assert view.fp32_pct is not None
     assert view.pcie_rx_bytes_per_s is not None
 
 

@@ -189,7 +189,7 @@ NO_GPM = "this card has no GPM (it came with Hopper)"
 TRAIN_S, SECONDS = 1003.0, 60
 CUDA_TORCH = "2.11.0+cu128"
 
-H200 = GpuDevice(0, UUID, "NVIDIA H200", 141 * GIB, 700.0, 1980, gpm=True)
+H200 = GpuDevice(0, UUID, "NVIDIA H200", 141 * GIB, 700.0, 1980, gpm=True, power_default_w=700.0)
 RTX_4090 = GpuDevice(0, UUID, "NVIDIA GeForce RTX 4090", 24 * GIB, 450.0, 3105, gpm=False, gpm_reason=NO_GPM)
 GPM_FIGURES = {"sm_active_pct": 9.4, "sm_occupancy_pct": 6.2, "tensor_pct": 2.1, "dram_pct": 3.0}
 

@@ -120,6 +120,8 @@ def test_both_are_kept_in_one_file_and_asked_again(lab: Any, recorded: Any, tmp_
     size_bytes = lab.recording.keep(recorded.run, told, {}, path, recorded.gpm)
     assert size_bytes == path.stat().st_size < 60_000
 
+    together, _ = lab.rescore.rescored(tmp_path / "kept", ROOT, deep=True)
+    assert (together["gpu"]["busy_source"], together["deep"]) == ("gpm", "taken")
     with_gpm, without = lab.rescore.rescored(tmp_path / "kept", ROOT)
     assert (with_gpm["gpm"], with_gpm["gpu"]["busy_source"], with_gpm["deep"]) == (True, "gpm", None)
     assert (without["gpm"], without["gpu"]["busy_source"], without["deep"]) == (False, "nvml", "taken")

@@ -21,19 +21,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from stoker.diagnose.chains import Chains, chains
 from stoker.model.deep import Activity, DeepTrace, DeviceEvent, HostSpan
 
 SHORT_KERNEL_S = 10e-6
 LAUNCH_GAP_S = 20e-6
 """A launch takes 5-20 us; a gap up to that is the host being just too slow, not the host being elsewhere."""
+LONG_GAP_S = 1e-3
+"""Python launches a kernel in some hundredths of a millisecond: in a longer gap the host does something else.
+On an H200 all gaps of launch-bound trainings were shorter; those of a model with a part on the CPU, and of
+Python loops, were longer (58 trainings, 2026-11-16)."""
 FEW_DETAILS = 20
 ROUNDING_S = 1e-6
 
 _PLAIN_FP32 = re.compile(r"_simt_|_ffma_|(?<!tensorop_)\bsgemm|_sgemm_|gemmSN|scudnn", re.IGNORECASE)
 """As cuBLAS, CUTLASS and cuDNN name kernels of the plain FP32 units (`ampere_sgemm_128x64_tn`,
-`cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…`); own, 2026-11, not yet tried on a
-card."""
-_POINTWISE = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply")
+`cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…`). On an H200 they are 97 and 55 % of
+the kernel time of two trainings in plain FP32, 63 % of one with tiny products, and at most 3 % of all others
+(2026-11-16)."""
 
 Interval = tuple[float, float]
 
@@ -54,6 +59,8 @@ class Gaps:
     by_phase_s: dict[str, float] = field(default_factory=dict)
     """All gaps, given to the host's phases; `unknown` where the host was not recorded."""
     longest_s: float = 0.0
+    long_by_phase_s: dict[str, float] = field(default_factory=dict)
+    """Of those, the parts of gaps within one phase that are too long for a launch."""
 
     @property
     def real_s(self) -> float:
@@ -112,8 +119,8 @@ class DeviceUse:
     """Of the training thread in each phase."""
     plain_fp32_frac: float | None = None
     """Of all kernel time: matrix products in FP32 without tensor cores, by their names."""
-    pointwise_frac: float | None = None
-    """Of all kernel time: torch's own kernels for element by element operations and sums."""
+    chains: Chains | None = None
+    """Of torch's own kernels for element by element operations."""
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -158,7 +165,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         ticks=ticks,
         host_s=by_phase([window], trace.host),
         plain_fp32_frac=_named_frac(kernels, _PLAIN_FP32),
-        pointwise_frac=_named_frac(kernels, _POINTWISE),
+        chains=chains(kernels),
     )
 
 
@@ -202,7 +209,18 @@ def gaps(busy: Sequence[Interval], window: Interval, host: Sequence[HostSpan]) -
         launch_s=length(launch),
         by_phase_s=by_phase(free, host),
         longest_s=max((end - start for start, end in free), default=0.0),
+        long_by_phase_s=_long_by_phase([gap for gap in free if gap[1] - gap[0] > LONG_GAP_S], host),
     )
+
+
+def _long_by_phase(free: Iterable[Interval], host: Sequence[HostSpan]) -> dict[str, float]:
+    """The end of a wait lies in the phase after it, until the first launch there: that is launching."""
+    found: dict[str, float] = {}
+    for gap in free:
+        for phase, seconds in by_phase([gap], host).items():
+            if seconds > LONG_GAP_S:
+                found[phase] = found.get(phase, 0.0) + seconds
+    return found
 
 
 def by_phase(free: Iterable[Interval], host: Sequence[HostSpan]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from stoker.diagnose.deep import DeviceUse, usual_busy_frac
-from stoker.diagnose.gpu_causes import Causes, Known, Source, by_gaps, by_lead
+from stoker.diagnose.gpu_causes import Causes, Known, Source, by_gaps, by_lead, with_long_gaps
 from stoker.diagnose.gpu_view import GpuView
 from stoker.model.lead import Lead
 from stoker.model.record import COMPUTE
@@ -23,6 +23,10 @@ CONTRADICTION_PCT = 3.0
 """The figures are within as many points of each other where all is well."""
 _GIVING = COMPUTE | {"sync"}
 """Phases that give work to the GPU, or wait for it."""
+_STALLS = ("save", "gc", "compile")
+STALL_MIN_PCT = 5.0
+"""Phases that come seldom, last long, and give the GPU nothing. With less of the time than this (what makes a
+note of a cause) they may lie under what the GPU was given before."""
 HIDDEN_FRAC = 0.05
 """A wait that costs the GPU less than this share of itself lies under the GPU's work."""
 
@@ -138,12 +142,15 @@ def gpu_budget(
     real_pct, real_source = _real_work(busy_pct, view, deep, usual_tick_s)
     idle_pct = None if busy_pct is None else 100.0 - busy_pct
     causes = by_lead(phase_pct, lead) if lead else by_gaps(phase_pct, deep, idle_pct, usual_tick_s)
+    causes = with_long_gaps(causes, phase_pct, deep, usual_tick_s) if causes else None
     limit_pct = 100.0 if idle_pct is None else idle_pct
     told = _without_copies(causes.idle_pct, limit_pct) if causes else {}
     told_pct = sum(told.values())
     scale = min(1.0, limit_pct / told_pct) if told_pct > 0 else 1.0
     surely = _surely(phase_pct, idle_pct, causes)
     idle = _at_least(surely, {phase: pct * scale for phase, pct in told.items()}, limit_pct)
+    stalls = _stalls(phase_pct, idle, limit_pct) if causes and idle_pct is not None else {}
+    idle, surely = {**idle, **stalls}, {**surely, **stalls}
     left_pct = max(0.0, limit_pct - sum(idle.values()))
     launching = _launching(causes, 0.0 if idle_pct is None else left_pct)
     unknown_pct = max(0.0, left_pct - sum(launching.values()))
@@ -187,6 +194,16 @@ def _at_least(surely: Mapping[str, float], idle: Mapping[str, float], limit_pct:
     left_pct, more_pct = limit_pct - sum(surely.values()), sum(more.values())
     scale = min(1.0, left_pct / more_pct) if more_pct > 0 else 0.0
     return {phase: surely.get(phase, 0.0) + more.get(phase, 0.0) * scale for phase in {**idle, **surely}}
+
+
+def _stalls(phase_pct: Mapping[str, float], idle: Mapping[str, float], limit_pct: float) -> dict[str, float]:
+    """Those that no iteration looked at closely happened to have: the GPU works off what it was given, which
+    is little against them, and idles. They get what idle time is left, and no more than they are long."""
+    lasting = {phase: phase_pct.get(phase, 0.0) for phase in _STALLS if phase not in idle}
+    unseen = {phase: pct for phase, pct in lasting.items() if pct >= STALL_MIN_PCT}
+    left_pct, all_pct = max(0.0, limit_pct - sum(idle.values())), sum(unseen.values())
+    scale = min(1.0, left_pct / all_pct) if all_pct > 0 else 0.0
+    return {phase: pct * scale for phase, pct in unseen.items() if pct * scale > 0}
 
 
 def _without_copies(idle_pct: Mapping[str, float], limit_pct: float) -> dict[str, float]:
@@ -243,6 +260,7 @@ def _phases(
     for phase, host_pct in phase_pct.items():
         told = phase in idle or phase in launching
         counted = phase in surely and idle[phase] <= surely[phase]
+        gaps = causes is not None and phase in causes.by_gaps
         if host_pct <= 0 and not idle.get(phase):
             continue
         rows.append(
@@ -251,12 +269,24 @@ def _phases(
                 host_pct=host_pct,
                 idle_pct=idle.get(phase, 0.0) if told else None,
                 launching_pct=launching.get(phase, 0.0),
-                known=Known.INFERRED if counted else causes.known if told and causes else Known.UNKNOWN,
-                source=counters if counted else causes.source if told and causes else None,
+                known=_known(causes if told else None, counted or gaps),
+                source=counters
+                if counted
+                else Source.DEEP
+                if gaps
+                else causes.source
+                if told and causes
+                else None,
                 doubt_pct=min(unknown_pct, causes.doubt_pct.get(phase, 0.0)) if causes else 0.0,
             )
         )
     return tuple(sorted(rows, key=lambda row: (-(row.caused_pct or 0.0), -row.host_pct)))
+
+
+def _known(causes: Causes | None, inferred: bool) -> Known:
+    if inferred:
+        return Known.INFERRED
+    return causes.known if causes else Known.UNKNOWN
 
 
 def _contradiction(told_pct: float, idle_pct: float | None, causes: Causes | None) -> str:

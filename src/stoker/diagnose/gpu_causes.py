@@ -6,7 +6,7 @@ Shares of the window's wall time, before they are set against the GPU's own coun
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from stoker.diagnose.deep import DeviceUse
@@ -42,6 +42,8 @@ class Causes:
     """Idle in part; how much, was not seen."""
     rest: str
     """What to say of the idle time it does not explain."""
+    by_gaps: frozenset[str] = frozenset()
+    """Phases of which a deep window tells that they are waits, where the lead left that open."""
 
 
 def by_lead(phase_pct: Mapping[str, float], lead: Lead) -> Causes:
@@ -86,6 +88,25 @@ def by_gaps(
         near_pct={phase: pct for phase, pct in spent.items() if phase in COMPUTE},
         doubt_pct={},
         rest="not seen in the deep window",
+    )
+
+
+def with_long_gaps(
+    causes: Causes, phase_pct: Mapping[str, float], deep: DeviceUse | None, usual_tick_s: float | None
+) -> Causes:
+    """What may be launching is none in gaps that are too long for it: there the host does something else. The
+    profiler slows launches, not that, so it keeps its time per tick."""
+    if deep is None or not deep.ticks or not usual_tick_s:
+        return causes
+    factor = 100.0 / (deep.ticks * usual_tick_s)
+    long_pct = {phase: s * factor for phase, s in deep.gaps.long_by_phase_s.items() if phase in phase_pct}
+    moved = {phase: min(pct, long_pct.get(phase, 0.0)) for phase, pct in causes.near_pct.items()}
+    moved = {phase: pct for phase, pct in moved.items() if pct > 0}
+    return replace(
+        causes,
+        idle_pct={**causes.idle_pct, **{p: causes.idle_pct.get(p, 0.0) + pct for p, pct in moved.items()}},
+        near_pct={phase: pct - moved.get(phase, 0.0) for phase, pct in causes.near_pct.items()},
+        by_gaps=frozenset(moved),
     )
 
 

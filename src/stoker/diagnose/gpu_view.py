@@ -86,6 +86,7 @@ class GpuView:
     """Each reason with its share of the looks, most frequent first."""
     power_w: float | None
     power_limit_w: float | None
+    power_default_w: float | None
     temperature_max_c: int | None
     sharing: Sharing
     missing: tuple[GpuMissing, ...]
@@ -93,6 +94,15 @@ class GpuView:
     """A MIG slice, or a GPU that is cut into them."""
     gpm_reason: str | None = None
     """Why the card has no counters for real work."""
+    fp32_pct: float | None = None
+    """Arithmetic in FP32 outside of the tensor cores."""
+
+    @property
+    def power_limit_frac(self) -> float | None:
+        """The limit in force, of the one the card is delivered with; None where one is not known."""
+        if self.power_limit_w is None or not self.power_default_w:
+            return None
+        return self.power_limit_w / self.power_default_w
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +249,13 @@ def device_view(run: Run, device: GpuDevice, parts: Sequence[Part]) -> GpuView:
         throttled_by=tuple((name, count / len(throttled)) for name, count in reasons.most_common()),
         power_w=_power_w(rows),
         power_limit_w=device.power_limit_w,
+        power_default_w=device.power_default_w,
         temperature_max_c=_peak(rows, "temperature_c"),
         sharing=_sharing(rows, own_processes=sum(map(bool, uses))),
         missing=tuple(one for one in record.missing if one.gpu in (device.gpu, None)),
         unverified=device.mig or any(same_gpu(other.parent_uuid, device.uuid) for other in record.devices),
         gpm_reason=device.gpm_reason,
+        fp32_pct=_mean(covering, "fp32_pct"),
     )
 
 

@@ -66,6 +66,25 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
     ]
 
 
+def call_site(record: ProcessRecord, phase: str) -> Place | None:
+    """Where the model is called from, most often: the line outside of its `forward`, as torch has modules
+    name what their call runs. None where too few looks fell into the phase."""
+    looks = [sample for sample in record.sampled if sample.stage == "train" and sample.phase == phase]
+    counts: dict[Line, int] = defaultdict(int)
+    for sample in looks:
+        if stack := _stack(sample):
+            counts[_outside_forward(stack)] += sample.count
+    if sum(counts.values()) < MIN_SAMPLES:
+        return None
+    line = max(counts, key=counts.__getitem__)
+    return Place(line, line)
+
+
+def _outside_forward(stack: tuple[Line, ...]) -> Line:
+    inner = [depth for depth, (_, _, function) in enumerate(stack) if function.endswith(".forward")]
+    return stack[min(inner[-1] + 1, len(stack) - 1)] if inner else stack[0]
+
+
 def _folded(samples: list[Sampled]) -> dict[tuple[Line, ...], int]:
     stacks: dict[tuple[Line, ...], int] = defaultdict(int)
     for sample in samples:

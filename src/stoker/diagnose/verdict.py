@@ -11,8 +11,10 @@ from stoker.diagnose.causes.thresholds import (
     LITTLE_WORK_FRAC,
     MIN_TICKS,
     MIN_WINDOW_S,
+    TENSOR_FEW_PCT,
     UNEXPLAINED_PCT,
 )
+from stoker.diagnose.gpu_causes import Source
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Finding, Outcome, Severity, Verdict
 
@@ -46,8 +48,22 @@ def judge(found: Signals) -> Verdict:
     if worth and not _works_enough(found, worth):
         return Verdict(Outcome.CAUSES, worth[0].says, findings)
     if work_pct is not None and work_pct >= HEALTHY_WORK_PCT:
-        return Verdict(Outcome.HEALTHY, f"{work_pct:.0f} % of the window is {_work(found)}", findings)
+        text = f"{work_pct:.0f} % of the window is {_work(found)}"
+        return Verdict(Outcome.HEALTHY, text, findings, _what_work(found))
     return _without_causes(found, findings)
+
+
+def _what_work(found: Signals) -> str:
+    """The counters tell that the multiprocessors work, not on what: plain FP32 products, and chains of small
+    operations beside a good model, look like a healthy net of convolutions there."""
+    gpu = found.gpu
+    if gpu is None or gpu.tensor_pct is None or gpu.chains is not None or gpu.tensor_pct >= TENSOR_FEW_PCT:
+        return ""
+    plain = "" if gpu.fp32_pct is None else f", plain FP32 at {gpu.fp32_pct:.0f} %"
+    return (
+        f"whether this work could be less: tensor cores are at {gpu.tensor_pct:.0f} %{plain}, and only the "
+        "names of kernels say why; stoker run --deep -- …"
+    )
 
 
 def _outside_the_window(found: Signals) -> Finding | None:
@@ -75,8 +91,10 @@ def _worth(finding: Finding) -> bool:
 
 
 def _works_enough(found: Signals, worth: list[Finding]) -> bool:
-    """Real work for most of the window: then only what lies outside, or is part of the work, is left."""
-    enough = (_work_pct(found) or 0.0) >= HEALTHY_WORK_PCT
+    """Real work for most of the window: then only what lies outside, or is part of the work, is left. A deep
+    window's estimate is an upper bound: it does not speak against a loss that was measured."""
+    at_most = found.gpu is not None and found.gpu.real_work_source == Source.DEEP
+    enough = not at_most and (_work_pct(found) or 0.0) >= HEALTHY_WORK_PCT
     return enough and all(one.recoverable_of in (found.lost_of, "GPU busy with little work") for one in worth)
 
 
@@ -108,7 +126,7 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
         return _cannot(seen, "stoker run --deep -- …: which kernels, and how small", findings)
     unmeasured = "; real work was not measured" if _work_pct(found) is None else ""
     text = f"nothing that can be named would make it more than {HEALTHY_CEILING:g} times as fast{unmeasured}"
-    return Verdict(Outcome.HEALTHY, text, findings)
+    return Verdict(Outcome.HEALTHY, text, findings, _what_work(found))
 
 
 def _works_little(gpu: GpuSignals) -> bool:

@@ -26,6 +26,8 @@ SLOW_S = 0.0003
 """Python launches a kernel in a few hundredths of a millisecond. Where so much lies between one and the next,
 the GPU waits for what the host does there, not for the launch."""
 _ISSUING = (INFER, FORWARD, LOSS, BACKWARD, OPTIM)
+_CALLS = (INFER, FORWARD)
+"""A part of the model that lies on the CPU gives the GPU nothing, though it is called like any other."""
 _WAITED_FOR = (DATA, H2D, SAVE, GC, COMPILE)
 """What they give to the GPU, if anything, is copies: its kernels wait for them."""
 
@@ -39,6 +41,7 @@ class Account:
         self.rows = [[0.0, 0.0, 0.0, 0.0] for _ in range(phases)]
         self.seen = [0] * phases
         self.by_memory = False
+        self.looked = [0] * phases
         self.issued = [0] * phases
         self.given = [0] * phases
         self.given_s = [0.0] * phases
@@ -61,6 +64,7 @@ class Account:
             pending = before and after is not None and not after
             if given is not None and later is not None:
                 self.by_memory = True
+                self.looked[phase] += 1
                 self._saw(phase, pending or later != given)
                 self.given[phase] += later - given
                 self.given_s[phase] += edges[index + 1][0] - start
@@ -73,6 +77,8 @@ class Account:
 
     def known(self, phase):
         """Whether it issues work need not be asked any more."""
+        if phase in _CALLS:
+            return self.looked[phase] >= ENOUGH
         return phase in _ISSUING or phase == SYNC or self.seen[phase] >= ENOUGH
 
     def _judge(self, phase, start, mark, end, next_mark):
@@ -92,8 +98,12 @@ class Account:
     def _issues(self, phase):
         """Kernel after kernel; one now and then, between other things, does not count."""
         if phase in _ISSUING:
-            return True
+            return not self._computes_elsewhere(phase)
         return self.issued[phase] * SEEN_MIN > self.seen[phase] and not self._waited_for(phase)
+
+    def _computes_elsewhere(self, phase):
+        """In no look was memory of the GPU given out, which its operations need, nor work left pending."""
+        return phase in _CALLS and self.looked[phase] >= SEEN_MIN and not self.issued[phase]
 
     def _waited_for(self, phase):
         given = self.given[phase]

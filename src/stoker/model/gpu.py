@@ -52,6 +52,10 @@ class GpuHeader:
     """The watcher lives in the machine's first PID namespace: NVML's process IDs are those of /proc."""
 
 
+POWER_CAP = "power cap"
+"""Among the reasons why a clock is held back: the card takes as much power as it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuDevice:
     gpu: int
@@ -60,6 +64,7 @@ class GpuDevice:
     name: str | None = None
     memory_total_bytes: int | None = None
     power_limit_w: float | None = None
+    """In force when the watcher began."""
     sm_clock_max_mhz: int | None = None
     gpm: bool = False
     gpm_reason: str | None = None
@@ -68,6 +73,8 @@ class GpuDevice:
     """A slice of a GPU. What is read of slices was never tried on one: unverified."""
     parent_uuid: str | None = None
     """The GPU a slice belongs to."""
+    power_default_w: float | None = None
+    """What the card is delivered with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,8 @@ class GpuReading:
     own_pids: tuple[int, ...] | None = None
     foreign_pids: tuple[int, ...] | None = None
     foreign_memory_bytes: int | None = None
+    fp32_pct: float | None = None
+    """Of the multiprocessors' time in FP32 arithmetic outside of the tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)

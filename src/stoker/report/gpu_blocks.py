@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from stoker.diagnose.causes.thresholds import POWER_LOWERED_FRAC
 from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part, PhaseCause
 from stoker.diagnose.gpu_causes import Known, Source
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.gpu_view import GpuView, WatcherCost, watcher_cost
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.model.gpu import POWER_CAP
 from stoker.report.figures import counted, duration, percent, size
 from stoker.report.page import Block, Facts, Segment, Stack, Table, Tone
 
@@ -184,6 +186,7 @@ def _busy(use: GpuUse) -> list[str]:
             "occupancy": view.sm_occupancy_pct,
             "tensor": view.tensor_pct,
             "DRAM": view.dram_pct,
+            "plain FP32": view.fp32_pct,
         }
         parts += [f"{name} {value:.1f} %" for name, value in known.items() if value is not None]
     return parts
@@ -223,8 +226,10 @@ def _card(view: GpuView) -> list[str]:
 def _throttling(view: GpuView) -> str:
     if not view.throttled_frac or view.throttled_frac < THROTTLED_FRAC:
         return "not throttled"
-    reasons = ", ".join(name for name, _ in view.throttled_by[:2])
-    return f"throttled {percent(view.throttled_frac)} of the time ({reasons})"
+    names = [name for name, _ in view.throttled_by[:2]]
+    if names == [POWER_CAP] and (limit := view.power_limit_frac) is not None and limit >= POWER_LOWERED_FRAC:
+        return f"at its power limit {percent(view.throttled_frac)} of the time: normal under full load"
+    return f"throttled {percent(view.throttled_frac)} of the time ({', '.join(names)})"
 
 
 def _deep(use: GpuUse) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals, Signals
+from stoker.diagnose.chains import Chains
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend
 from stoker.diagnose.places import LineShare
@@ -28,7 +29,7 @@ def view(**more: Any) -> LoaderView:
 
 def gpu(**more: Any) -> GpuSignals:
     plain = GpuSignals(
-        60.0, 50.0, "gpm", 40.0, {}, 0.0, "events", 20.0, 10.0, 0.6, False, "", True, 0.0, (), 1.0
+        60.0, 50.0, "gpm", 40.0, {}, 0.0, "events", 20.0, 10.0, 0.6, False, "", True, {}, 1.0, 1.0
     )
     return replace(plain, **more)
 
@@ -139,7 +140,7 @@ FOUND = {
     "SK502": on_gpu(
         {},
         {"forward": 100.0},
-        gpu=gpu(busy_pct=97.0, throttled_frac=0.9, throttled_by=("power cap",), clock_frac=0.6),
+        gpu=gpu(busy_pct=97.0, throttled_by={"power cap": 0.9}, power_limit_frac=0.5, clock_frac=0.6),
     ),
     "SK503": seen({"forward": 30.0, "backward": 69.0, "data": 1.0}, ranks=ranks(40.0)),
 }
@@ -374,9 +375,45 @@ def test_without_counters_the_names_of_kernels_tell() -> None:
     host = {"forward": 100.0}
     assert codes(on_gpu({}, host, gpu=dark)) == []
     assert codes(on_gpu({}, host, gpu=replace(dark, plain_fp32_frac=0.8))) == ["SK405"]
-    assert codes(on_gpu({}, host, gpu=replace(dark, pointwise_frac=0.9))) == ["SK409"]
-    small = replace(dark, pointwise_frac=0.9, real_work_pct=20.0, memory_frac=0.9)
+    mixed = replace(dark, plain_fp32_frac=0.6, tensor_pct=12.0, dram_pct=27.0)
+    assert codes(on_gpu({}, host, gpu=mixed)) == ["SK405"], "the counters alone would not tell"
+
+
+def test_health_by_counters_alone_says_what_would_tell_more() -> None:
+    full = gpu(busy_pct=95.0, real_work_pct=88.0, idle_pct=5.0, tensor_pct=12.0, dram_pct=27.0, fp32_pct=41.0)
+    told = judge(on_gpu({}, {"forward": 100.0}, gpu=full))
+    assert (told.outcome, "--deep" in told.would_tell) == (Outcome.HEALTHY, True)
+    assert "tensor cores are at 12 %, plain FP32 at 41 %" in told.would_tell
+    for seen in (replace(full, tensor_pct=60.0), replace(full, chains=Chains(0.0, 0.0, 0.0))):
+        assert judge(on_gpu({}, {"forward": 100.0}, gpu=seen)).would_tell == ""
+
+
+def test_long_chains_of_element_by_element_kernels_are_a_cause_with_a_ceiling() -> None:
+    full = gpu(busy_pct=90.0, real_work_pct=90.0, idle_pct=10.0, tensor_pct=None, dram_pct=None)
+    other = Place(("/home/me/train.py", 70, "augment"), ("/home/me/train.py", 70, "augment"))
+    host = {"other": 40.0, "forward": 60.0}
+    chained = on_gpu(
+        {},
+        host,
+        gpu=replace(full, chains=Chains(0.5, 0.48, 60.0)),
+        lines=(LineShare("forward", PLACE, 20.0, 50), LineShare("other", other, 30.0, 75)),
+    )
+    first = judge(chained).findings[0]
+    assert (first.code, first.recoverable_frac, first.place) == ("SK409", pytest.approx(0.432), other)
+    assert codes(on_gpu({}, host, gpu=replace(full, chains=Chains(0.1, 0.09, 9.0)))) == []
+    small = replace(full, chains=Chains(0.5, 0.48, 60.0), real_work_pct=20.0, memory_frac=0.9)
     assert codes(on_gpu({}, host, gpu=small)) == []
+
+
+def test_a_line_that_waits_for_the_gpu_is_no_hot_line() -> None:
+    """Looks that fell into the wait were put into the phase around it."""
+    lines = (LineShare("other", PLACE, 30.0, 75),)
+    found = on_gpu({"other": 20.0}, {"other": 30.0, "sync": 10.0, "forward": 60.0}, lines=lines)
+    assert codes(found) == ["SK201"]
+    waits = (BlockingLine("sync", PLACE, 0.05, 10.0),)
+    assert codes(replace(found, blocking=waits)) == []
+    reads_once = (BlockingLine("sync", PLACE, 0.05, 2.0),)
+    assert codes(replace(found, blocking=reads_once)) == ["SK201"]
 
 
 def test_a_scalar_on_the_cpu_is_no_split_model() -> None:
@@ -399,3 +436,73 @@ def test_a_training_that_is_evaluated_most_of_the_time_leaves_a_short_window() -
     evaluated = replace(short, stages_s={"train": 1.6, "eval": 2.5})
     assert [one.code for one in verdict_on(evaluated).findings] == ["SK204"]
     assert verdict_on(replace(evaluated, ticks=5)).outcome is Outcome.CANNOT_TELL
+
+
+def held(reason: str, limit_frac: float | None, looks_frac: float = 0.9) -> list[str]:
+    full = gpu(busy_pct=97.0, real_work_pct=92.0, idle_pct=3.0, clock_frac=0.8)
+    slow = replace(full, throttled_by={reason: looks_frac}, power_limit_frac=limit_frac)
+    return codes(on_gpu({}, {"forward": 100.0}, gpu=slow))
+
+
+def test_full_load_at_the_power_limit_the_card_came_with_is_no_cause() -> None:
+    assert held("power cap", 1.0) == []
+    assert held("power cap", None) == [], "the default limit is not known: nothing is claimed"
+    assert held("power cap", 0.7) == ["SK502"]
+
+
+def test_heat_and_clocks_somebody_set_are_causes_at_any_power_limit() -> None:
+    assert held("thermal slowdown (hardware)", 1.0) == ["SK502"]
+    assert held("application clocks setting", None) == ["SK502"]
+    assert held("thermal slowdown (software)", 1.0, looks_frac=0.1) == []
+
+
+def test_waiting_for_launches_in_a_few_lines_of_the_users_code_is_of_those_lines() -> None:
+    """A tree walked in Python between two copies: the GPU is given something now and then."""
+    walks = (LineShare("other", PLACE, 36.0, 60),)
+    waiting = gpu(launching_pct={"other": 30.0, "backward": 6.0})
+    host = {"other": 40.0, "forward": 30.0, "backward": 30.0}
+    told = judge(on_gpu({}, host, gpu=waiting, lines=walks)).findings
+    assert [finding.code for finding in told] == ["SK201", "SK402"]
+    assert told[0].recoverable_frac == pytest.approx(0.27)
+    assert told[1].recoverable_frac == pytest.approx(0.09)
+    assert codes(on_gpu({}, host, gpu=waiting)) == ["SK402"], "no line stands out"
+
+
+def test_launches_are_slow_where_the_workers_have_taken_the_cores() -> None:
+    crowded = view(workers=16, cpu_frac=0.9, busy_frac=1.0)
+    starved = on_gpu(
+        {"data": 18.0},
+        {"data": 40.0, "forward": 30.0, "backward": 30.0},
+        gpu=gpu(launching_pct={"backward": 17.0, "forward": 12.0}),
+        loader=crowded,
+        demand_per_s=60.0,
+        cores_allowed=16.0,
+        allowed_cpu_pct=75.0,
+    )
+    told = judge(starved).findings
+    assert [finding.code for finding in told] == ["SK103"]
+    assert told[0].recoverable_frac == pytest.approx(0.47)
+    free = replace(starved, loader=view(workers=2))
+    assert "SK402" in codes(free)
+
+
+def test_an_upper_bound_of_real_work_does_not_outweigh_a_measured_loss() -> None:
+    thrash = gpu(busy_pct=91.0, real_work_pct=86.0, idle_pct=9.0, memory=MemoryTrend(frees_per_tick=20.0))
+    found = on_gpu({"other": 9.0}, {"other": 70.0, "forward": 30.0}, gpu=thrash)
+    assert judge(found).outcome is Outcome.HEALTHY
+    estimated = replace(found, gpu=replace(thrash, real_work_source="deep"))
+    assert judge(estimated).outcome is Outcome.CAUSES
+
+
+def test_a_part_of_the_model_that_is_not_trained_shows_in_the_models_calls() -> None:
+    alone = gpu(launching_pct={"infer": 40.0, "backward": 8.0}, host_alone_pct={"infer": 36.0})
+    host = {"infer": 66.0, "forward": 14.0, "backward": 20.0}
+    told = judge(on_gpu({}, host, gpu=alone)).findings
+    assert [finding.code for finding in told] == ["SK406", "SK402"]
+    assert told[0].recoverable_frac == pytest.approx(0.36)
+    assert told[1].recoverable_frac == pytest.approx(0.12), "what is left of launching"
+    small = replace(alone, host_alone_pct={"infer": 2.0})
+    assert codes(on_gpu({}, host, gpu=small)) == ["SK402"]
+    assert "SK406" not in codes(on_gpu({}, host, gpu=alone, acting_pct=64.0)), "a policy on the CPU"
+    thrash = replace(alone, memory=MemoryTrend(frees_per_tick=20.0))
+    assert codes(on_gpu({}, host, gpu=thrash)) == ["SK407"], "cudaFree waits as long"

@@ -86,6 +86,15 @@ def test_gaps_where_the_host_was_not_seen() -> None:
     assert by_phase([(-0.5, 0.0)], HOST) == pytest.approx({"backward": 0.1, "unknown": 0.4})
 
 
+def test_a_long_gap_ends_in_a_launch_of_the_phase_after_it() -> None:
+    host = [HostSpan(0.0, 0.02, "data"), HostSpan(0.02, 0.05, "forward")]
+    found = gaps([(0.0205, 0.03), (0.0301, 0.04)], (0.0, 0.05), host)
+    assert found.by_phase_s["forward"] == pytest.approx(0.0106)
+    assert found.long_by_phase_s == {"data": pytest.approx(0.02), "forward": pytest.approx(0.01)}
+    early = gaps([(0.0205, 0.05)], (0.0, 0.05), host)
+    assert early.long_by_phase_s == {"data": pytest.approx(0.02)}
+
+
 def test_launch_gaps_and_real_gaps() -> None:
     found = gaps([(0.0, 0.1), (0.1 + 8e-6, 0.2), (0.5, 1.0)], (0.0, 1.0), HOST)
     assert (found.count, found.launch_count) == (2, 1)

@@ -37,6 +37,7 @@ def deep(
     ticks: int = 20,
     real: float | None = None,
     seen: tuple[str, ...] = (),
+    long: dict[str, float] | None = None,
 ) -> DeviceUse:
     """A window of a second."""
     total_s = sum(by_phase_s.values())
@@ -51,7 +52,7 @@ def deep(
         busy_per_tick_s=busy_frac / ticks if ticks else None,
         median_kernel_us=5.0,
         short_kernel_frac=1.0,
-        gaps=Gaps(10, total_s, 0, 0.0, by_phase_s),
+        gaps=Gaps(10, total_s, 0, 0.0, by_phase_s, long_by_phase_s=long or {}),
         copies=(),
         collectives=Collectives(0, 0.0, 0.0),
         real_work=RealWork(real, None, 100),
@@ -168,6 +169,29 @@ def test_a_wait_longer_than_the_gpu_is_busy_leaves_it_idle_whatever_was_sampled(
         assert (cause(budget, "data").known, cause(budget, "data").source) == (Known.INFERRED, Source.GPM)
     launching = gpu_budget({"other": 90.0, "forward": 10.0}, counted(40.0), lead(other=(9, 0, 9, 0)))
     assert shares(launching) == {"busy": 40.0, "launching": 60.0}
+
+
+def test_gaps_too_long_for_a_launch_are_none() -> None:
+    """The lead saw that the model's calls leave the GPU nothing, and took them for launches."""
+    told, host = lead(infer=(6, 0, 4, 0), forward=(4, 0, 1, 0)), {"infer": 60.0, "forward": 40.0}
+    found = deep({"infer": 0.45, "forward": 0.1}, seen=("infer", "forward"), long={"infer": 0.35})
+    plain = gpu_budget(host, counted(50.0), told, deep({"infer": 0.45, "forward": 0.1}), usual_tick_s=0.05)
+    assert shares(plain) == {"busy": 50.0, "launching": 50.0}
+    budget = gpu_budget(host, counted(50.0), told, found, usual_tick_s=0.05)
+    assert shares(budget) == {"busy": 50.0, "infer": 35.0, "launching": 15.0}
+    assert (cause(budget, "infer").known, cause(budget, "infer").source) == (Known.INFERRED, Source.DEEP)
+
+
+def test_a_stall_that_no_sample_had_takes_the_idle_time_that_is_left() -> None:
+    """A checkpoint every few hundred ticks falls between the iterations looked at."""
+    host = {"other": 40.0, "forward": 32.0, "save": 28.0}
+    budget = gpu_budget(host, counted(40.0), lead(other=(4, 0, 2, 0), forward=(3, 0, 0, 0)))
+    assert shares(budget) == {"busy": 40.0, "save": 28.0, "launching": 20.0, "idle, cause unknown": 12.0}
+    assert (cause(budget, "save").known, cause(budget, "save").source) == (Known.INFERRED, Source.GPM)
+    full = gpu_budget(host, counted(90.0), lead(other=(4, 0, 2, 0), forward=(3, 0, 0, 0)))
+    assert shares(full) == {"busy": 90.0, "save": 10.0}
+    seen = gpu_budget(host, counted(40.0), lead(other=(4, 0, 2, 0), save=(3, 0, 0, 0)))
+    assert seen.idle_by_phase_pct["save"] == 0.0, "it was looked at: it lies under the GPU's work"
 
 
 def test_without_a_lead_all_idle_time_is_unknown_with_the_reason() -> None:

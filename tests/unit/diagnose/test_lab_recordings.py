@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.summary import summarise
 from stoker.diagnose.verdict import verdict
 from stoker.model.finding import Outcome, Verdict
@@ -36,6 +37,22 @@ def test_there_are_recordings_of_faults_and_of_healthy_runs() -> None:
     names = {path.name.partition("-")[0] for path in RECORDINGS}
     assert {"plain", "hot_line", "storage"} <= names
     assert len(names) >= 8
+
+
+def test_a_gpu_has_recordings_of_most_causes_and_of_controls() -> None:
+    """Those left out need a second process or card (SK501, SK503), or a setting of the machine (SK502)."""
+    expected = [_expected(path) for path in RECORDINGS if "-cuda-" in path.name]
+    told = {code for text in expected for part in text.split("+") for code in part.split("|")}
+    missing = {cause.code for cause in CAUSES} - told
+    assert missing == {"SK501", "SK502", "SK503"}
+    assert expected.count("") >= 3
+
+
+def _expected(recording: Path) -> str:
+    with tarfile.open(recording) as archive:
+        planted = archive.extractfile("lab.json")
+        assert planted is not None
+        return str(json.load(planted)["expected"])
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name.removesuffix(".tar.xz"))

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from stoker.diagnose.loading import demand_per_s, loader_views
-from stoker.diagnose.places import line_shares, shown
+from stoker.diagnose.places import call_site, line_shares, shown
 from stoker.diagnose.window import training_window
-from stoker.model.record import Blocking, Place
+from stoker.model.record import Blocking, Place, Sampled
 
 Make = Any
 
@@ -39,6 +39,37 @@ def test_device_waits_carry_their_own_time(make: Make) -> None:
     )
     found = line_shares(record, training_window(record).content)
     assert [(line.exact, round(line.pct), line.count) for line in found] == [(True, 30, 90), (True, 10, 10)]
+
+
+def test_a_model_is_called_from_the_line_outside_of_its_forward(make: Make) -> None:
+    looks = [
+        look(
+            12,
+            "net.py:24 Block.forward",
+            "net.py:31 Net.forward",
+            "train.py:41 Agent.act",
+            "train.py:90 main",
+        ),
+        look(3, "net.py:32 Net.forward", "train.py:41 Agent.act", "train.py:90 main"),
+        look(1, "train.py:41 Agent.act", "train.py:90 main"),
+        look(2, "net.py:32 Net.forward", "train.py:58 Agent.learn", "train.py:92 main"),
+    ]
+    record = make.training({"infer": 1.0}, sampled=tuple(looks))
+    found = call_site(record, "infer")
+    assert found is not None
+    assert found.leaf == ("train.py", 41, "Agent.act")
+    assert call_site(record, "forward") is None
+
+
+def look(count: int, leaf: str, *callers: str) -> Sampled:
+    line, *above = (_line(text) for text in (leaf, *callers))
+    return Sampled("infer", "train", Place(line, line), count, tuple(above))
+
+
+def _line(text: str) -> tuple[str, int, str]:
+    where, function = text.split()
+    path, number = where.split(":")
+    return path, int(number), function
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,36 @@ def test_a_copy_now_and_then_is_not_launching(trained: Trained) -> None:
     assert phases["other"][NEAR] == 0.0
 
 
+@pytest.mark.parametrize("on_gpu", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_model_called_on_the_cpu_leaves_the_gpu_idle(trained: Trained, on_gpu: bool, waits: bool) -> None:
+    """A teacher of which nobody knows where it is; on the GPU each of its operations takes some memory there,
+    and is done before the next one comes."""
+    given = 0
+
+    def teacher() -> None:
+        nonlocal given
+        for _ in range(100):
+            trained.clock.advance(0.0001)
+            if on_gpu:
+                given += 1
+                trained.cuda.stream.give(0.00001)
+        trained.clock.advance(0.0001)
+
+    def body() -> None:
+        trained.driven.spend_on(wire.INFER, teacher)
+        trained.update(pieces=3)
+        if waits:
+            trained.wait()
+
+    trained.cuda.get_allocator_backend = lambda: "native"
+    trained.cuda.memory_stats_as_nested_dict = lambda device: {"allocation": {"all": {"allocated": given}}}
+    phases = trained.run(body)
+    assert frac(phases["infer"], NEAR if on_gpu else IDLE) > 0.5
+    assert phases["infer"][IDLE if on_gpu else NEAR] < 0.05 * phases["infer"][HOST]
+    assert phases["forward"][IDLE] == 0.0
+
+
 def test_saving_is_waited_for_though_it_copies_from_the_gpu(trained: Trained) -> None:
     def save() -> None:
         for _ in range(3):

@@ -19,7 +19,18 @@ class Card:
     """What the stand-in's card does; tests change its fields."""
 
     def __init__(self) -> None:
-        self.metrics = {1: 80.0, 2: 40.0, 3: 20.0, 5: 10.0, 10: 5.0, 20: 1.0, 21: 2.0, 60: 3.0, 61: 4.0}
+        self.metrics = {
+            1: 80.0,
+            2: 40.0,
+            3: 20.0,
+            5: 10.0,
+            10: 5.0,
+            12: 7.0,
+            20: 1.0,
+            21: 2.0,
+            60: 3.0,
+            61: 4.0,
+        }
         self.metric_errors: dict[int, int] = {}
         self.samples_taken = 0
         self.pairs: list[tuple[int, int]] = []
@@ -70,7 +81,8 @@ def stub(card: Card) -> SimpleNamespace:
         "nvmlDeviceGetMemoryInfo": lambda handle, version=None: SimpleNamespace(
             total=141 * GIB, used=5 * GIB if version else 6 * GIB
         ),
-        "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 700_000,
+        "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 600_000,
+        "nvmlDeviceGetPowerManagementDefaultLimit": lambda handle: 700_000,
         "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 1980,
         "nvmlDeviceGetMigMode": lambda handle: [0, 0],
         "nvmlGpmQueryDeviceSupport": lambda handle: SimpleNamespace(isSupportedDevice=1),

@@ -52,16 +52,26 @@ def find(found: Signals) -> Finding | None:
     )
 
 
+def hot_launching(found: Signals) -> float:
+    """Of the window: what the GPU waits in the hot lines for launches. Few lines that hold the thread up are
+    the user's to mend, whether they launch kernels or count in Python."""
+    hot = [line for line in _hottest(found) if line.phase == "other"]
+    whole = found.host_pct["other"]
+    share = min(1.0, sum(line.pct for line in hot) / whole) if whole > 0 else 0.0
+    return found.own_launching() * share
+
+
 def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     phases = {"other"} if found.loss_is_work else {"other", "loss"}
-    lines = [line for line in found.lines if line.phase in phases and line.place.leaf]
-    groups = [sorted(group, key=found.line_lost, reverse=True) for group in _neighbours(lines)]
+    own = [line for line in found.lines if line.phase in phases and line.place.leaf]
+    lines = [line for line in own if not found.waits_for_gpu(line)]
+    groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if 100 * _lost(found, hot) >= LINE_PCT else []
 
 
-def _neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
+def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
     """Lines of one function that follow each other."""
     groups: list[list[LineShare]] = []
     for line in sorted(lines, key=lambda one: (one.phase, *_where(one))):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, share
-from stoker.diagnose.causes.model_on_cpu import split
+from stoker.diagnose.causes.cores_exhausted import starved
+from stoker.diagnose.causes.hot_line import hot_launching
+from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.thresholds import READS_STORM
@@ -27,13 +29,13 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.gpu is None or split(found) or thrashing(found):
+    if found.gpu is None or split(found) or thrashing(found) or starved(found):
         return None
     launching = _own(found)
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
     lost = (sum(launching.values()) - acting) / 100
     busiest = max(launching, key=launching.__getitem__, default="")
-    line = found.top_line(busiest)
+    line = None if busiest == "other" and hot_launching(found) else found.top_line(busiest)
     return finding(
         CODE,
         NAME,
@@ -51,8 +53,12 @@ def find(found: Signals) -> Finding | None:
 
 
 def _own(found: Signals) -> dict[str, float]:
-    """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads."""
+    """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads. What lies in
+    a few lines of the user's own code is of those, and what the host computes in the model's calls is no
+    launching."""
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
+    taken = {**host_computes_pct(found), "other": 100 * hot_launching(found)}
+    launching = {phase: max(0.0, pct - taken.get(phase, 0.0)) for phase, pct in launching.items()}
     if found.reads_per_tick() >= READS_STORM:
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching

@@ -1,14 +1,22 @@
-"""SK406: a part of what is trained was left on the CPU; each tick goes there and back."""
+"""SK406: a part of the model was left on the CPU; each tick goes there and back.
+
+Of what is trained the optimizers tell where it lies. A part that is not (a frozen teacher, an encoder) shows
+in the model's calls: there the GPU has nothing for longer than any launch takes.
+"""
 
 from __future__ import annotations
 
+from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import CPU_TRAINED_FRAC
+from stoker.diagnose.causes.thresholds import CPU_TRAINED_FRAC, NOTE_FRAC
 from stoker.model.finding import Finding, Fix
 from stoker.model.record import COMPUTE
 
 CODE, NAME = "SK406", "part of the model on the CPU"
+_CALLS = ("forward", "infer")
+_CONFIRM = "print(next(part.parameters()).device) for each part of the model"
 _FIXES = (
     Fix(
         "the whole model on the GPU",
@@ -24,8 +32,24 @@ def split(found: Signals) -> bool:
     return found.gpu is not None and found.cpu_trained_frac >= CPU_TRAINED_FRAC
 
 
+def host_computes_pct(found: Signals) -> dict[str, float]:
+    """Of the window, in the model's calls: the host computes by itself. Empty where that is too little to
+    speak of, or has another reason: no core, or memory that is asked for again and again. Acting is left out:
+    a small policy for it may well be on the CPU."""
+    if found.gpu is None or thrashing(found) or starved(found):
+        return {}
+    alone, infer_pct = found.gpu.host_alone_pct, found.host_pct["infer"]
+    not_acting = 1 - min(1.0, found.acting_pct / infer_pct) if infer_pct > 0 else 0.0
+    calls = {"forward": alone.get("forward", 0.0), "infer": alone.get("infer", 0.0) * not_acting}
+    return calls if sum(calls.values()) >= 100 * NOTE_FRAC else {}
+
+
 def find(found: Signals) -> Finding | None:
-    if found.gpu is None or not split(found):
+    return _trained(found) if split(found) else _untrained(found)
+
+
+def _trained(found: Signals) -> Finding | None:
+    if found.gpu is None:
         return None
     lines = [line for line in found.blocking if line.phase in ("sync", "h2d")]
     line = max(lines, key=lambda one: one.pct, default=None)
@@ -40,10 +64,39 @@ def find(found: Signals) -> Finding | None:
             share("of the window the GPU idles", (found.gpu.idle_pct or 0.0) / 100, found.gpu.source),
             number("{} reads from the GPU a tick", found.reads_per_tick(), "1/tick", "host clock"),
         ],
-        "print(next(part.parameters()).device) for each part of the model",
+        _CONFIRM,
         _FIXES,
         line.place if line else None,
     )
+
+
+def _untrained(found: Signals) -> Finding | None:
+    calls = host_computes_pct(found)
+    if found.gpu is None or not calls:
+        return None
+    phase = max(calls, key=calls.__getitem__)
+    lost = min(sum(calls.values()), found.gpu.idle_pct or 100.0) / 100
+    return finding(
+        CODE,
+        NAME,
+        "in a call of the model the GPU has nothing to do: that part computes on the CPU, or in Python",
+        lost,
+        found.lost_of,
+        [
+            share("of the window the host computes there by itself", lost, _source(found)),
+            share(
+                "of the training thread's time is in such calls", found.host_pct[phase] / 100, "host clock"
+            ),
+        ],
+        _CONFIRM,
+        (*_FIXES, Fix("Python code in forward(): on whole tensors, or before the model, in the loader")),
+        found.call_sites.get(phase),
+    )
+
+
+def _source(found: Signals) -> str:
+    measured = found.gpu is not None and any(found.lost(phase) for phase in _CALLS)
+    return found.gpu.source if found.gpu and measured else "deep"
 
 
 def _lost(found: Signals) -> float:

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
+from stoker.diagnose.causes.thresholds import READS_STORM, WAITING_LINE_FRAC
+from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
-from stoker.diagnose.places import LineShare
+from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.host import HostRecord
 from stoker.model.record import COMPUTE, PHASES, Place
@@ -46,15 +48,22 @@ class GpuSignals:
     sharing: str
     alone: bool
     """The card's figures are this process's own, as far as anybody can tell."""
-    throttled_frac: float | None
-    throttled_by: tuple[str, ...]
+    throttled_by: Mapping[str, float]
+    """Each reason, with its share of the looks."""
+    power_limit_frac: float | None
+    """In force, of the card's default; None: not known."""
     clock_frac: float | None
     copying_pct: float = 0.0
     """Of the window: counted as busy, and only copies between host and GPU ran."""
     plain_fp32_frac: float | None = None
     """Of kernel time, from a deep window."""
-    pointwise_frac: float | None = None
+    chains: Chains | None = None
+    """Of element by element kernels, from a deep window."""
     memory: MemoryTrend = field(default_factory=MemoryTrend)
+    fp32_pct: float | None = None
+    """Counted: FP32 outside of the tensor cores, in products or in anything else."""
+    host_alone_pct: Mapping[str, float] = field(default_factory=dict)
+    """Of the window, by phase of the model: the GPU had nothing for longer than any launch takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,8 @@ class Signals:
     ranks: tuple[RankSignals, ...]
     arrivals: Arrivals | None = None
     env_calls_per_tick: float = 0.0
+    call_sites: Mapping[str, Place] = field(default_factory=dict)
+    """Of the model, by phase: the line that calls it most often."""
     cpu_trained_frac: float = 0.0
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
 
@@ -117,7 +128,15 @@ class Signals:
     def line_lost(self, line: LineShare) -> float:
         """The part of its phase's loss that is the line's."""
         whole = self.host_pct.get(line.phase, 0.0)
-        return self.lost(line.phase) * min(1.0, line.pct / whole) if whole > 0 else 0.0
+        lost = self.lost(line.phase) + (self.own_launching() if line.phase == "other" else 0.0)
+        return lost * min(1.0, line.pct / whole) if whole > 0 else 0.0
+
+    def own_launching(self) -> float:
+        """Of the window: the GPU waits while the thread is in the user's own code, which gives it something
+        now and then. Between many reads a tick each launch finds the GPU empty: that is of the reads."""
+        if self.gpu is None or self.reads_per_tick() >= READS_STORM:
+            return 0.0
+        return self.gpu.launching_pct.get("other", 0.0) / 100
 
     def with_edges_of(self, whole: Signals) -> Signals:
         """The part of a run, with what is told from single ticks and is known for all of it only."""
@@ -128,6 +147,12 @@ class Signals:
 
     def top_line(self, phase: str) -> LineShare | None:
         return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
+
+    def waits_for_gpu(self, line: LineShare) -> bool:
+        """It is known to wait there, and long enough: then what looks found in it is that wait, whatever
+        phase they were put in. A line that computes for long and reads one number is another thing."""
+        waits = (one for one in self.blocking if one.phase == "sync" and one.place.leaf == line.place.leaf)
+        return sum(one.pct for one in waits) >= WAITING_LINE_FRAC * line.pct
 
 
 def signals(summary: Summary) -> Signals | None:
@@ -170,6 +195,7 @@ def signals(summary: Summary) -> Signals | None:
         ranks=tuple(_ranks(summary)),
         arrivals=arrivals(summary),
         env_calls_per_tick=_env_calls_per_tick(main),
+        call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
     )
 
@@ -244,6 +270,11 @@ def _elsewhere_cores(
     return spent / (rows[-1].t - rows[0].t)
 
 
+def _call_sites(main: Trainer) -> dict[str, Place]:
+    sites = {phase: call_site(main.record, phase) for phase in ("infer", "forward")}
+    return {phase: site for phase, site in sites.items() if site is not None}
+
+
 def _envs_per_call(main: Trainer) -> float | None:
     last = main.record.seconds[-1] if main.record.seconds else None
     if last is None or not last.env_calls or not last.sums.env_steps:
@@ -286,13 +317,17 @@ def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
         shared=use.shared,
         sharing=view.sharing.text if view else "",
         alone=use.alone,
-        throttled_frac=view.throttled_frac if view else None,
-        throttled_by=tuple(name for name, _ in view.throttled_by) if view else (),
+        throttled_by=dict(view.throttled_by) if view else {},
+        power_limit_frac=view.power_limit_frac if view else None,
         clock_frac=clock / highest if clock and highest else None,
         copying_pct=_copying_pct(use, main),
         plain_fp32_frac=deep.plain_fp32_frac if deep else None,
-        pointwise_frac=deep.pointwise_frac if deep else None,
+        chains=deep.chains if deep else None,
         memory=memory_trend(main.record, use.index, *_span(main)),
+        fp32_pct=view.fp32_pct if view else None,
+        host_alone_pct={
+            cause.phase: cause.idle_pct or 0.0 for cause in budget.phases if cause.phase in COMPUTE
+        },
     )
 
 

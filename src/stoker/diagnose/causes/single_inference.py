@@ -23,7 +23,6 @@ def find(found: Signals) -> Finding | None:
     if found.envs_per_call is None or found.envs_per_call > ENVS_ONE:
         return None
     lost = acting_lost(found)
-    line = found.top_line("infer")
     return finding(
         CODE,
         NAME,
@@ -37,7 +36,7 @@ def find(found: Signals) -> Finding | None:
         ],
         "time the policy with 1 row and with 64: if both take about as long, batching is free",
         _FIXES,
-        line.place if line else None,
+        found.call_sites.get("infer"),
     )
 
 

@@ -48,10 +48,11 @@ def _evidence(gpu: GpuSignals) -> list[Evidence | None]:
 
 
 def _off(gpu: GpuSignals) -> bool:
-    """By the counters; where the card has none, by the names of the kernels of a deep window."""
+    """By the names of the kernels of a deep window, if there is one; by the counters: tensor cores that do
+    something may still rest in most of the products, which they do not tell."""
     if not gpu.alone or gpu.real_work_pct is None or gpu.real_work_pct < TENSOR_WORK_PCT:
         return False
-    if gpu.tensor_pct is None or gpu.dram_pct is None:
+    if gpu.plain_fp32_frac is not None or gpu.tensor_pct is None or gpu.dram_pct is None:
         return (gpu.plain_fp32_frac or 0.0) >= KERNELS_FRAC
     return gpu.tensor_pct < TENSOR_OFF_PCT and gpu.dram_pct < DRAM_LOW_PCT
 

@@ -44,6 +44,10 @@ LINE_PCT = 5.0
 LINES_APART = 2
 """Lines of a function no further apart are told as one: a loop and its body. Own, 2026-11."""
 
+WAITING_LINE_FRAC = 0.25
+"""Waiting for the GPU in a line, of what looks found in it outside of that: from here on it is no hot line.
+Own, 2026-11."""
+
 # RL
 ENVS_ONE = 1.5
 """Env steps per env call below which environments are stepped one by one: own, 2026-11."""
@@ -65,14 +69,19 @@ DRAM_LOW_PCT = 50.0
 """Tensor pipes at about nothing while half of the multiprocessors work and memory is not the limit: expected
 from how the counters are defined (DCGM's guide, 2026-11); not calibrated on a card yet."""
 
+TENSOR_FEW_PCT = 25.0
+"""With fewer, what the multiprocessors work on is worth a look: healthy trainings on an H200 had 21 to 75 %,
+those with a part in plain FP32 or in chains of small operations 12 and 20 % (2026-11-16)."""
 TENSOR_RESTS_PCT = 5.0
 DRAM_BOUND_PCT = 60.0
 """Memory traffic that leaves little to do: copies within the card read 86 % on an H200, a large bf16 matrix
 product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (read 2026-11)."""
 KERNELS_FRAC = 0.5
-POINTWISE_FRAC = 0.7
-"""Of kernel time, by the names of kernels in a deep window: plain FP32 products, and element by element
-operations. slowai 0.10.0 says memory-bound from 50 % on (read 2026-11); ours is own."""
+CHAIN_FRAC = 0.15
+"""Of kernel time, by the names of kernels in a deep window: plain FP32 products, and long chains of element
+by element operations (`diagnose/chains.py` has the measured shares). Own, 2026-11."""
+BROAD_FRAC = 0.8
+"""Real work of busy, from which on kernels fill the card: own, 2026-11."""
 READS_STORM = 4.0
 """Reads a tick from which on the launches between them are small because of the reads: own, 2026-11."""
 FREES_PER_TICK = 0.25
@@ -86,6 +95,10 @@ CPU_TRAINED_FRAC = 0.001
 
 # Machine
 THROTTLED_FRAC = 0.2
+POWER_LOWERED_FRAC = 0.97
+"""Of the card's default power limit: one below it was set by somebody. Own, 2026-11. At its default limit an
+H200 lowers its clock to 81-93 % of the highest as soon as its tensor cores have enough to do (13 trainings
+with nothing to mend, 2026-11-16): that is how the card is meant to work, and no cause."""
 CLOCK_LOW_FRAC = 0.9
 """Of the highest clock, while throttled; gpuprof 0.7.1 warns at 15 % less (read 2026-11)."""
 STRAGGLER_FRAC = 0.10

@@ -18,6 +18,7 @@ def fake_facts(number: int = 0) -> Facts:
         name="Fake GPU",
         memory_total_bytes=80 * GIB,
         power_limit_mw=700_000,
+        power_default_mw=700_000,
         sm_clock_max_mhz=1980,
         gpm=True,
     )

@@ -21,6 +21,7 @@ METRICS = {
     "occupancy": 3,
     "tensor": 5,
     "dram": 10,
+    "fp32": 12,
     "pcie_tx": 20,
     "pcie_rx": 21,
     "nvlink_rx": 60,

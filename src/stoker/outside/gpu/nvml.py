@@ -133,6 +133,7 @@ class Device:
             name=ask.text("nvmlDeviceGetName", self._handle),
             memory_total_bytes=part(memory, "total", name),
             power_limit_mw=ask.number("nvmlDeviceGetEnforcedPowerLimit", self._whole),
+            power_default_mw=ask.number("nvmlDeviceGetPowerManagementDefaultLimit", self._whole),
             sm_clock_max_mhz=ask.number("nvmlDeviceGetMaxClockInfo", self._whole, _CLOCK_SM),
             gpm=self.gpm_refused or True,
             mig=self._parent is not None,

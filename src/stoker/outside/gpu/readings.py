@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from stoker.launch import procfs
-from stoker.model.gpu import BusySource, GpuDevice, GpuReading
+from stoker.model.gpu import POWER_CAP, BusySource, GpuDevice, GpuReading
 from stoker.outside.gpu.seam import (
     Answers,
     Facts,
@@ -28,7 +28,7 @@ IDLE_BIT = 0x1
 """The card says "idle" where it has nothing to do: no throttling."""
 THROTTLE_NAMES = {
     0x2: "application clocks setting",
-    0x4: "power cap",
+    0x4: POWER_CAP,
     0x8: "hardware slowdown",
     0x10: "sync boost",
     0x20: "thermal slowdown (software)",
@@ -56,6 +56,7 @@ OF_GPM: dict[str, tuple[str, Callable[[float], float]]] = {
     "sm_occupancy_pct": ("occupancy", _percent),
     "tensor_pct": ("tensor", _percent),
     "dram_pct": ("dram", _percent),
+    "fp32_pct": ("fp32", _percent),
     "pcie_rx_bytes_per_s": ("pcie_rx", _bytes),
     "pcie_tx_bytes_per_s": ("pcie_tx", _bytes),
     "nvlink_rx_bytes_per_s": ("nvlink_rx", _bytes),
@@ -202,21 +203,28 @@ def device_row(gpu: int, facts: Facts, missing: dict[str, str]) -> GpuDevice:
         answer = getattr(facts, name)
         if isinstance(answer, Refused):
             missing[name] = answer.reason
-    if isinstance(facts.power_limit_mw, Refused):
-        missing["power_limit_w"] = facts.power_limit_mw.reason
-    limit_mw = known(facts.power_limit_mw)
+    for name in ("power_limit", "power_default"):
+        answer = getattr(facts, f"{name}_mw")
+        if isinstance(answer, Refused):
+            missing[f"{name}_w"] = answer.reason
     return GpuDevice(
         gpu,
         uuid=known(facts.uuid),
         name=known(facts.name),
         memory_total_bytes=known(facts.memory_total_bytes),
-        power_limit_w=None if limit_mw is None else limit_mw / 1000,
+        power_limit_w=_watts(facts.power_limit_mw),
+        power_default_w=_watts(facts.power_default_mw),
         sm_clock_max_mhz=known(facts.sm_clock_max_mhz),
         gpm=facts.gpm is True,
         gpm_reason=facts.gpm.reason if isinstance(facts.gpm, Refused) else None,
         mig=facts.mig,
         parent_uuid=facts.parent_uuid,
     )
+
+
+def _watts(answer: int | Refused) -> float | None:
+    milliwatts = known(answer)
+    return None if milliwatts is None else milliwatts / 1000
 
 
 def throttle_names(bits: int) -> tuple[str, ...]:

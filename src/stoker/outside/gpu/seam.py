@@ -69,11 +69,14 @@ class Facts:
     name: str | Refused
     memory_total_bytes: int | Refused
     power_limit_mw: int | Refused
+    """In force now: the lowest of those that apply."""
     sm_clock_max_mhz: int | Refused
     gpm: bool | Refused
     """True, or why not."""
     mig: bool = False
     parent_uuid: str | None = None
+    power_default_mw: int | Refused = Refused("not asked for")
+    """What the card is delivered with; a limit below it was set by somebody."""
 
 
 @dataclass(frozen=True, slots=True)

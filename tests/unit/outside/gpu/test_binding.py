@@ -37,7 +37,7 @@ def test_every_name_is_in_the_binding() -> None:
 def test_our_numbers_are_those_of_the_binding() -> None:
     named = {
         "graphics": "GRAPHICS_UTIL", "sm": "SM_UTIL", "occupancy": "SM_OCCUPANCY",
-        "tensor": "ANY_TENSOR_UTIL", "dram": "DRAM_BW_UTIL",
+        "tensor": "ANY_TENSOR_UTIL", "dram": "DRAM_BW_UTIL", "fp32": "FP32_UTIL",
         "pcie_tx": "PCIE_TX_PER_SEC",
         "pcie_rx": "PCIE_RX_PER_SEC", "nvlink_rx": "NVLINK_TOTAL_RX_PER_SEC",
         "nvlink_tx": "NVLINK_TOTAL_TX_PER_SEC",
@@ -72,7 +72,7 @@ def test_gpm_with_the_bindings_own_structures() -> None:
     assert isinstance(interval, GpmInterval)
     assert asked == list(METRICS.values())
     assert interval.seconds == pytest.approx(0.2)
-    assert (interval.metrics["graphics"], interval.metrics["nvlink_tx"]) == (0.0, 20.0)
+    assert (interval.metrics["graphics"], interval.metrics["nvlink_tx"]) == (0.0, 22.5)
     assert isinstance(interval.metrics["sm"], Refused)
 
 

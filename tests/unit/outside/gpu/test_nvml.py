@@ -19,7 +19,7 @@ from stoker.outside.journal import Journal
 
 GIB = 2**30
 GPM_FIELDS = {
-    "sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct", "pcie_rx_bytes_per_s",
+    "sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct", "fp32_pct", "pcie_rx_bytes_per_s",
     "pcie_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s",
 }  # fmt: skip
 PROCESS_FIELDS = {"processes", "own_memory_bytes", "own_pids", "foreign_pids", "foreign_memory_bytes"}
@@ -44,6 +44,7 @@ LOST = {
     "nvmlDeviceGetUUID": {"uuid"},
     "nvmlDeviceGetName": {"name"},
     "nvmlDeviceGetEnforcedPowerLimit": {"power_limit_w"},
+    "nvmlDeviceGetPowerManagementDefaultLimit": {"power_default_w"},
     "nvmlDeviceGetMaxClockInfo": {"sm_clock_max_mhz"},
     "nvmlSystemGetDriverVersion": {"driver"},
     # Not needed while the rest works.
@@ -105,7 +106,8 @@ def test_all_of_a_hopper_card(stub_nvml: Callable[..., Any], clock: Clock, card:
     assert (found["pcie_tx_bytes_per_s"], found["nvlink_rx_bytes_per_s"]) == (2**20, 3 * 2**20)
     assert found["memory_used_bytes"] == 5 * GIB, "as nvidia-smi counts, without what the driver keeps"
     assert found["throttled_by"] == ("power cap", "thermal slowdown (software)")
-    assert (found["power_w"], found["power_limit_w"], found["name"]) == (350.5, 700.0, "NVIDIA H200")
+    assert (found["power_w"], found["power_limit_w"], found["name"]) == (350.5, 600.0, "NVIDIA H200")
+    assert (found["power_default_w"], found["fp32_pct"]) == (700.0, 7.0)
     assert (found["own_memory_bytes"], found["foreign_pids"]) == (3 * GIB, ())
     assert found["nvml_util_pct"] == SAMPLE_PCT
     assert card.pairs == [(n, n + 1) for n in range(1, len(RHYTHM))]
