@@ -88,7 +88,7 @@ class DeepWindow:
         if began is None or recorder.since - began < TRAINED_S:
             return False
         if between:
-            recorder.thinning.hold(True)
+            recorder.thinning.hold("deep")
         return not between
 
     def _begin(self, torch):
@@ -109,14 +109,14 @@ class DeepWindow:
     def _finish(self):
         self.state = DONE
         self.recorder.at_tick = None
-        self.recorder.thinning.hold(False)
+        self.recorder.thinning.let_go("deep")
 
     def _open(self, torch):
         recorder = self.recorder
         self.thread, self.pid = threading.get_ident(), os.getpid()
         recorder.marks.append((wire.DEEP, recorder.last_tick()))
         recorder.stage = recorder.usual = wire.DEEP
-        recorder.thinning.hold(True)
+        recorder.thinning.hold("deep")
         self.state = RECORDING
         began = perf_counter()
         os.environ["TEARDOWN_CUPTI"] = "1"

@@ -87,7 +87,7 @@ class LeadClock:
         self.left = max(2, min(TICKS_MAX, round(SAMPLE_S * ticks / seconds)))
         stream = self.cuda.current_stream()
         self.streams.add((stream.device_index, stream.cuda_stream))
-        recorder.thinning.hold(True)
+        recorder.thinning.hold("lead")
         kind = Asked if syncs >= SYNCED * ticks else Recorded
         self.tape = kind(recorder, stream, self)
         self.tape.start()
@@ -106,7 +106,7 @@ class LeadClock:
     def _stop(self):
         tape, self.tape = self.tape, None
         tape.stop()
-        self.recorder.thinning.hold(False)
+        self.recorder.thinning.let_go("lead")
         self.waiting = tape
         self._collect()
 
@@ -161,7 +161,7 @@ class LeadClock:
         tape, self.tape, self.waiting = self.tape, None, None
         if tape is not None:
             tape.stop()
-            self.recorder.thinning.hold(False)
+            self.recorder.thinning.let_go("lead")
 
     def leave_behind(self):
         """In the child of a fork no event may be freed, not even at its end: that asks CUDA, which cannot be

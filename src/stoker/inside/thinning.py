@@ -49,7 +49,7 @@ class Thinning:
         "pending",
         "settled_infer_s",
         "want_settle",
-        "held",
+        "holders",
         "reviewed",
     )
 
@@ -68,7 +68,7 @@ class Thinning:
         self.pending = {}
         self.settled_infer_s = 0.0
         self.want_settle = False
-        self.held = False
+        self.holders = set()
         self.reviewed = None
 
     # -- the pulse, once a second ----------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Thinning:
         self.closely_frac = 1.0 if wanted > CLOSELY_MAX else wanted
         self.twice_mean = 2 * IN_A_ROW * (1 / self.closely_frac - 1) + 1
         self.active = self.active or self.closely_frac < 1.0
-        recorder.deferring = self.active and not self.held
+        recorder.deferring = self.active and not self.holders
 
     # -- the training thread ---------------------------------------------------------------------------
 
@@ -155,11 +155,16 @@ class Thinning:
         self.whole = True
         recorder.left = 0
 
-    def hold(self, held):
-        """While held, everything is looked at closely, and told of at once."""
+    def hold(self, holder):
+        """Until the holder lets go, everything is looked at closely, and told of at once."""
         self.look_closely()
-        self.held = held
-        self.recorder.deferring = self.active and not held
+        self.holders.add(holder)
+        self.recorder.deferring = False
+
+    def let_go(self, holder):
+        self.look_closely()
+        self.holders.discard(holder)
+        self.recorder.deferring = self.active and not self.holders
 
     def settle(self):
         """Give the time passed over to the phases; the pulse sees the sums before or after, not half-way."""

@@ -321,7 +321,7 @@ def test_a_failing_event_is_listed_and_the_other_hooks_stay(trained: Trained, mo
         trained.update()
     assert "no event" in trained.hook.error
     assert trained.driven.recorder.at_lead is None
-    assert not trained.driven.recorder.thinning.held
+    assert not trained.driven.recorder.thinning.holders
     assert type(trained.driven.recorder).__name__ == "Recorder"
 
 

@@ -84,7 +84,7 @@ def test_hooks_that_take_longer_after_a_pause_are_not_taken_for_other(driven) ->
     for _ in range(TICKS_MIN):
         loop.update()
     state.active, state.closely_frac, state.twice_mean = True, 1 / 8, 60
-    state.hold(False)
+    state.let_go("nobody")
     taken = []
     for _ in range(5000):
         closely = driven.recorder.phase == OTHER
@@ -99,6 +99,17 @@ def test_hooks_that_take_longer_after_a_pause_are_not_taken_for_other(driven) ->
     assert min(len(row) for row in rows if row) == thinning.IN_A_ROW
     (shares,) = (shares for shares in state.closely.values() if sum(shares) > 0)
     assert shares[thinning.SPLIT.index(OTHER)] / sum(shares) < 0.02
+
+
+def test_all_who_hold_it_must_let_go(driven) -> None:
+    recorder, state = thinned(driven), driven.recorder.thinning
+    state.hold("a sample of the lead")
+    state.hold("a deep window")
+    state.let_go("a deep window")
+    driven.step(0.001)
+    assert (recorder.deferring, recorder.phase) == (False, OTHER)
+    state.let_go("a sample of the lead")
+    assert recorder.deferring
 
 
 def test_counts_and_tick_times_stay_exact(loop: Loop, driven) -> None:
@@ -132,7 +143,7 @@ def thinned(driven):
     driven.recorder.adopt()
     state.active, state.closely_frac, state.twice_mean = True, CLOSELY_MIN, 1000
     driven.step(0.001)
-    state.hold(False)
+    state.let_go("nobody")
     driven.step(0.001)
     driven.step(0.001)
     assert driven.recorder.phase == THIN

@@ -37,7 +37,7 @@ class ModuleHook(Hook):
     def arm_fault(self):
         super().arm_fault()
         if self.tripwire is not None:  # a fault for the tests: every call is to be counted, none passed over
-            self.recorder.thinning.hold(True)
+            self.recorder.thinning.hold("fault")
 
     def begin(self, args):
         """Once a second the batch is looked at too; the rest is written out in `_outermost`."""

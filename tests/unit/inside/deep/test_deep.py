@@ -42,7 +42,7 @@ def test_where_ticks_are_told_of_in_groups_it_opens_at_the_next_tenth(make, driv
     trained, state = make(), driven.recorder.thinning
     trained.ticks(DUE - 7)
     state.active, state.closely_frac, state.twice_mean = True, 1 / 12, 1000
-    state.hold(False)
+    state.let_go("nobody")
     for _ in range(15):
         driven.step(TICK_S)
         assert driven.recorder.deferring
