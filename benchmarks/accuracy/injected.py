@@ -5,7 +5,8 @@
 Each case is a run of `job.py`, which times what was put in. The truth is taken over the very ticks of
 Stoker's window, the last ones of the run. Three comparisons, or the exit code is 1: the phase's share and the
 line's share within 3 points, and the line itself. A worker's cost is seen twice: as the wait of the training
-thread (the truth is the wait that the script timed) and as the line the worker is in.
+thread (the truth is the wait that the script timed) and as the line the worker is in. What lies before
+`backward` shares its phase with the loss itself, which the script times, too.
 
 `three` puts 15 % of each of three kinds into one phase (a sleep, pure Python, tensor operations): its lines
 are told apart by looks alone. It is repeated and the looks are added up, for one run has too few of them.
@@ -36,7 +37,7 @@ PHASES = {
     "before_backward": "loss",
     "three": "other",
 }
-COLUMNS = ("time_s", *KINDS, "wait")
+COLUMNS = ("time_s", *KINDS, "wait", "loss")
 JOB = Path(__file__).with_name("job.py")
 THREE_REPEATS = 6
 
@@ -113,6 +114,7 @@ def injected(where: str, kind: str, share: float, seconds: float) -> dict[str, A
             "truth_pct": true_pct,
             "phase_name": phase,
             "phase_pct": trainer["phase_pct"][phase],
+            "phase_truth_pct": truth["loss"] if phase == "loss" else true_pct,
             "line": line,
             "line_is_right": line.endswith(f" {expected}"),
             "line_pct": top["pct"],

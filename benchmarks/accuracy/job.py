@@ -100,7 +100,7 @@ class Training:
         self.model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
         self.truth: list[tuple[float, ...]] = []
-        self.waited_s = 0.0
+        self.waited_s = self.loss_s = 0.0
         self.env = Simulator(self.inject) if args.where == "env" else None
 
     def loader(self) -> DataLoader:
@@ -121,14 +121,17 @@ class Training:
             self.waited_s += perf_counter() - start
         if self.env is not None:
             self.env.step(0)
-        loss = self.model(batch).square().mean()
+        found = self.model(batch)
+        began = perf_counter()
+        loss = found.square().mean()
         if self.args.where == "before_backward":
             self.inject()
         self.optimizer.zero_grad()
+        self.loss_s += perf_counter() - began
         loss.backward()
         self.optimizer.step()
         now = perf_counter()
-        self.truth.append((now, *self.inject.spent_s.values(), self.waited_s))
+        self.truth.append((now, *self.inject.spent_s.values(), self.waited_s, self.loss_s))
         work_s = now - start - (self.injected_s() - before_s)
         self.inject.follow(work_s if self.args.where != "worker" else work_s * (1 + 1 / self.inject.ratio))
         if self.args.where == "after_step":

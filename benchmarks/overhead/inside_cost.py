@@ -12,7 +12,7 @@ On a CPU the cost has two parts, measured apart and added (`turns.py` says why a
   (Hodges and Lehmann) of the log ratios with its 95 % interval, on the wall clock and on the process's CPU
   clock. Beside it their mean (t), which a noisy neighbour widens.
 - the looking thread: mean of what the ticks with a look in them take longer than those around, measured at
-  its highest rate (that of the first five seconds) and counted at the mean rate of the first minute; later it
+  its highest rate (that of the first 8 s) and counted at the mean rate of the first minute; later it
   is less. It is not on the CPU clock; its own CPU time stands beside.
 
 On a GPU, where Tensor methods are patched too, blocks of 0.75 s with all on or off, and the mean of the log

@@ -24,9 +24,9 @@ from time import perf_counter
 from . import wire
 
 SAMPLE_S = 0.08
-RARER_AFTER = (60, 150)
-"""Looks after which the next ones come half as often: some 60 in 5 s, 150 in 18 s, 300 in a minute. Those
-tell a line's share to two or three points. Each holds the training up for about 0.4 ms (CPU, 2026-11)."""
+RARER_AFTER = (100, 250)
+"""Looks after which the next ones come half as often: some 100 in 8 s, 250 in half a minute, 360 in a minute.
+Those tell a line's share to two points. Each holds the training up for about 0.4 ms (CPU, 2026-11)."""
 SWITCH_S = 0.00002
 NAP_MIN_S = 0.0005
 NAP_MAX_S = 0.010
@@ -39,7 +39,7 @@ DEPTH_MAX = 1000
 _WHERE = attrgetter("f_code", "f_lineno")
 _IS_FRAME = partial(is_not, None)
 _WAITING = (wire.SYNC, wire.H2D)
-_TWIN = {wire.FORWARD: wire.INFER, wire.OTHER: wire.LOSS}
+_TWIN = {wire.FORWARD: wire.INFER}
 
 
 class Pulse:
@@ -146,18 +146,20 @@ class Pulse:
             return
         stack = _stack_of(owner)
         if stack:
-            self.stacks.append((perf_counter(), phase, stack))
+            self.stacks.append((perf_counter(), phase, recorder.modeled, stack))
             self.samples += 1
 
     def read_stacks(self):
         """What was seen since the last writing, in one go."""
         stacks, self.stacks = self.stacks, []
-        for when, phase, stack in stacks:
+        for when, phase, modeled, stack in stacks:
             waiting = self.codes.get(id(stack[0][0]))
             if waiting in _WAITING:
                 phase = waiting
             elif phase == wire.THIN:
                 phase = THIN_OTHER + self._on_stack(stack)
+                if phase == THIN_OTHER + wire.OTHER:
+                    phase = wire.LOSS if modeled else wire.OTHER
             self.recent.append((when, phase, self.places.with_callers(stack)))
 
     def _on_stack(self, stack):
@@ -168,8 +170,8 @@ class Pulse:
         return phase
 
     def _phase_of(self, phase, place):
-        """A stack does not tell inference from forward, nor the loss from other code: looks that could tell
-        have found one of the two in this place, or none."""
+        """A stack does not tell inference from forward: looks that could tell have found one of the two in
+        this place, or none."""
         if phase < THIN_OTHER:
             self.seen.setdefault(place, phase)
             return phase

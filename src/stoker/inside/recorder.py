@@ -34,6 +34,7 @@ class Recorder(Stages):
         "totals",
         "counts",
         "after_model",
+        "modeled",
         "loose_s",
         "acting_s",
         "pending_infer_s",
@@ -88,6 +89,7 @@ class Recorder(Stages):
         self.totals = [0.0] * (THIN + 1)
         self.counts = [0] * (THIN + 1)
         self.after_model = False
+        self.modeled = False  # in a stretch passed over: a model was called with gradients, for looks alone
         self.loose_s = 0.0
         self.acting_s = 0.0
         self.pending_infer_s = 0.0
@@ -160,6 +162,7 @@ class Recorder(Stages):
         """Begin a phase; returns what `leave` needs to go back."""
         now = perf_counter()
         before = gap = self.phase
+        self.modeled = False
         if self.after_model:
             self.after_model = False
             if CLOSES_LOSS[phase]:

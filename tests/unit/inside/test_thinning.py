@@ -194,6 +194,30 @@ def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) 
     assert pulse._on_stack([(object(), 1)]) == OTHER
 
 
+def test_a_look_between_model_and_backward_finds_the_loss(driven) -> None:
+    recorder, pulse = thinned(driven), driven.agent.pulse
+
+    def looked() -> int:
+        pulse.look()
+        pulse.read_stacks()
+        return pulse.recent[-1][1]
+
+    assert looked() == OTHER
+    driven.model(0.001, graph=False)
+    assert looked() == OTHER, "no loss comes of it"
+    driven.model(0.001)
+    assert looked() == wire.LOSS
+    driven.spend(BACKWARD, 0.001)
+    assert looked() == OTHER
+    driven.model(0.001)
+    driven.spend(ENV, 0.001)
+    assert looked() == OTHER
+    driven.model(0.001)
+    driven.step(0.001)
+    assert looked() == OTHER
+    assert recorder.phase == THIN
+
+
 def test_the_place_tells_inference_from_forward(driven) -> None:
     pulse = driven.agent.pulse
     thin = 100  # see pulse.THIN_OTHER

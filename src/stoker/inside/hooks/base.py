@@ -139,7 +139,7 @@ class Hook:
                     gap, now = before, perf_counter()
                     if closes_loss and (recorder.after_model or before == OPTIM):
                         gap = recorder.loss_ends() if recorder.after_model else OTHER
-                    recorder.after_model = False
+                    recorder.after_model = recorder.modeled = False
                     recorder.totals[gap] += now - recorder.since
                     recorder.since = now
                     recorder.phase = phase
@@ -195,6 +195,7 @@ class Hook:
                 return original(*args, **kwargs)
             finally:
                 recorder.within = 0
+                recorder.modeled = False
 
         return call
 
@@ -215,6 +216,7 @@ class Hook:
                 return original(*args, **kwargs)
             finally:
                 recorder.within = 0
+                recorder.modeled = False
                 try:
                     if recorder.phase == THIN and recorder.deferring and recorder.stage is TRAIN:
                         now, since = perf_counter(), recorder.since

@@ -8,7 +8,7 @@ import threading
 from time import perf_counter
 
 from ..recorder import TRANSPARENT
-from ..wire import EVAL, FORWARD, INFER, OPTIM, OTHER
+from ..wire import EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
 from .base import Hook
 
 _get_ident = threading.get_ident
@@ -46,10 +46,13 @@ class ModuleHook(Hook):
         recorder.batch_rows = _rows(args)
 
     def _in_place(self, original):
-        recorder, outermost = self.recorder, self._outermost(original)
+        recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
 
         def __call__(self, *args, **kwargs):
-            if TRANSPARENT[recorder.phase] or _get_ident() != recorder.owner and not recorder.adopt():
+            phase = recorder.phase
+            if TRANSPARENT[phase] or _get_ident() != recorder.owner and not recorder.adopt():
+                if phase == THIN and not recorder.modeled:
+                    recorder.modeled = is_grad_enabled()
                 if self._compiled_call_impl is not None:
                     return self._compiled_call_impl(*args, **kwargs)
                 return self._call_impl(*args, **kwargs)
@@ -58,10 +61,13 @@ class ModuleHook(Hook):
         return __call__
 
     def _around(self, original):
-        recorder, outermost = self.recorder, self._outermost(original)
+        recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
 
         def __call__(self, *args, **kwargs):
-            if TRANSPARENT[recorder.phase] or _get_ident() != recorder.owner and not recorder.adopt():
+            phase = recorder.phase
+            if TRANSPARENT[phase] or _get_ident() != recorder.owner and not recorder.adopt():
+                if phase == THIN and not recorder.modeled:
+                    recorder.modeled = is_grad_enabled()
                 return original(self, *args, **kwargs)
             return outermost(self, args, kwargs)
 
