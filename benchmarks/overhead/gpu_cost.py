@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from inside_cost import ROOT, OnOff, alternated, interval, machine, taking_turns, timed
-from turns import Turns
+from turns import Turns, hooked
 
 BLOCK_S = 0.3
 LOOKED_S = 25.0
@@ -250,12 +250,8 @@ class SmallRl:
         self.item = torch.Tensor.item
 
     def objects(self) -> list[object]:
-        held: list[object] = [self.actor_optimizer, self.critic_optimizer]
-        env: Any = self.env
-        while env is not None:
-            held.append(env)
-            env = vars(env).get("env")
-        return held + [part for net in (self.actor, self.critic, self.target) for part in net.modules()]
+        nets = (self.actor, self.critic, self.target)
+        return hooked((self.actor_optimizer, self.critic_optimizer), nets, self.env)
 
     def tick(self) -> None:
         torch = self.torch

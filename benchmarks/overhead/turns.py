@@ -67,6 +67,15 @@ class Turns:
             gc.callbacks.append(self.collector)
 
 
+def hooked(optimizers: Iterable[Any], nets: Iterable[Any], env: Any) -> list[object]:
+    """What hooks are about in a loop: these, the modules in the nets, and all wrappers of the env."""
+    held: list[object] = list(optimizers)
+    while env is not None:
+        held.append(env)
+        env = vars(env).get("env")
+    return held + [part for net in nets for part in net.modules()]
+
+
 def _heir(kind: type) -> Any:
     return type(kind.__name__, (kind,), {})
 

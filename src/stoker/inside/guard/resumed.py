@@ -69,7 +69,5 @@ def _write(name, content):
         path = os.path.join(os.environ["STOKER_FOLDER"], "%s.%d.json" % (name, os.getpid()))
         with open(path, "w", encoding="utf-8") as stream:
             json.dump(content, stream)
-    except (
-        Exception
-    ):  # a full disk, a folder that is gone: there is nobody left to tell, the training goes on
+    except Exception:  # a full disk, a folder that is gone: nobody is left to tell, the training goes on
         pass
