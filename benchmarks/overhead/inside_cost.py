@@ -12,8 +12,9 @@ On a CPU the cost has two parts, measured apart and added (`turns.py` says why a
   (Hodges and Lehmann) of the log ratios with its 95 % interval, on the wall clock and on the process's CPU
   clock. Beside it their mean (t), which a noisy neighbour widens.
 - the looking thread: mean of what the ticks with a look in them take longer than those around, measured at
-  its highest rate (that of the first 8 s) and counted at the mean rate of the first minute; later it
-  is less. It is not on the CPU clock; its own CPU time stands beside.
+  its highest rate (that of the first 8 s) and counted at the mean rate of the first minute, and beside it at
+  that of a training's third minute and all later ones. It is not on the CPU clock; its own CPU time stands
+  beside.
 
 On a GPU, where Tensor methods are patched too, blocks of 0.75 s with all on or off, and the mean of the log
 ratios. Beside both the hooks' own account: calls per tick times the cost of a call in a tight loop; in a
@@ -65,6 +66,7 @@ def main() -> None:
     for name, result in results.items():
         print(
             f"{name:17} {result['tick_ms']:7.2f} ms a tick   wall {interval(result['wall'])}   "
+            f"later {interval(result.get('wall_later', result['wall']))}   "
             f"cpu {interval(result['cpu'])}   own account {result['account_pct']:.2f} %"
         )
 
@@ -173,8 +175,9 @@ def taking_turns(
     own_s = (agent.pulse.cost_s - own_s) / (time.perf_counter() - start)
     wall, cpu = ([pair[clock] for pair in ratios] for clock in (0, 1))
     hooks, looks = turns.pseudo_median(wall), turns.mean_of(added_s, mean_s, per_tick)
-    rarer = turns.looks_in_a_minute(sys.modules["_stoker_inside.pulse"]) / (60 * per_tick / mean_s)
-    usual = {bound: rarer * value for bound, value in looks.items()}
+    pulse, measured = sys.modules["_stoker_inside.pulse"], 60 * per_tick / mean_s
+    rarer, rarest = turns.looks_in_a_minute(pulse) / measured, turns.looks_later(pulse) / measured
+    usual, later = ({bound: part * value for bound, value in looks.items()} for part in (rarer, rarest))
     return {
         "pairs": pairs,
         "ticks_per_block": ticks,
@@ -182,6 +185,7 @@ def taking_turns(
         "tick_ms": 1000 * mean_s,
         "closely_frac": closely_frac(),
         "wall": turns.added(hooks, usual),
+        "wall_later": turns.added(hooks, later),
         "cpu": turns.pseudo_median(cpu),
         "hooks": hooks,
         "hooks_mean": estimate(wall),

@@ -207,10 +207,21 @@ def mean_of(added_s: list[float], tick_s: float, per_tick: float) -> Estimate:
 
 
 def looks_in_a_minute(pulse: ModuleType) -> int:
-    """The first one; see Pulse._limit and _gap_s: 0.3 and the mean of what is drawn, 0.5, make 0.8."""
+    """The first one; see Pulse._limit."""
     looks, at_s = 0, 0.0
     while at_s < 60.0:
         looks += 1
-        interval_s = pulse.SAMPLE_S * 2 ** sum(looks >= many for many in pulse.RARER_AFTER)
-        at_s += pulse.NAP_MAX_S + 0.8 * interval_s
+        at_s += _gap_s(pulse, looks)
     return looks
+
+
+def looks_later(pulse: ModuleType) -> float:
+    """In a minute, once they come as seldom as they ever will."""
+    return 60.0 / _gap_s(pulse, pulse.RARER_AFTER[-1])
+
+
+def _gap_s(pulse: ModuleType, looks: int) -> float:
+    """The mean of Pulse._gap_s: what is drawn has a mean of 0.5 intervals, and a second is the most."""
+    interval_s = pulse.SAMPLE_S * 2 ** sum(looks >= many for many in pulse.RARER_AFTER)
+    least_s, drawn_s = 0.3 * interval_s, 0.5 * interval_s
+    return pulse.NAP_MAX_S + least_s + drawn_s * (1 - math.exp((least_s - 1.0) / drawn_s))

@@ -24,9 +24,10 @@ from time import perf_counter
 from . import wire
 
 SAMPLE_S = 0.08
-RARER_AFTER = (100, 250)
-"""Looks after which the next ones come half as often: some 100 in 8 s, 250 in half a minute, 360 in a minute.
-Those tell a line's share to two points. Each holds the training up for about 0.4 ms (CPU, 2026-11)."""
+RARER_AFTER = (100, 250, 600)
+"""Looks after which the next ones come half as often: some 100 in 8 s, 250 in half a minute, 360 in a minute,
+600 in two. Those tell a line's share to two points. Each holds the training up for 0.4 to 0.8 ms (CPU,
+2026-11)."""
 SWITCH_S = 0.00002
 NAP_MIN_S = 0.0005
 NAP_MAX_S = 0.010

@@ -76,7 +76,7 @@ class Stages:
     def training_ended(self):
         """Called once, at the very end: what came after the last tick is no training."""
         self.replay()
-        self.thinning.settle()
+        self.thinning.settle(last=True)
         if self.stage is self.usual and self.tick_end is not None:
             self.marks.append((wire.AFTER, self.last_tick()))
 

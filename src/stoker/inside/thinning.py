@@ -4,7 +4,8 @@ A stretch runs from the end of one env call or optimizer step to the end of the 
 over, model, backward and optimizer are not told apart: their time is `THIN`. Env calls, data, copies, waits,
 saving, collections and the length of every tick are recorded as ever. Which stretches are passed over is
 drawn at random. Once a second the THIN time is given to the phases in the shares found in stretches of about
-the same length that were looked at closely: so a rollout among short updates keeps its own shares.
+the same length that were looked at closely: so a rollout among short updates keeps its own shares. Time in
+stretches of a length never looked at waits; at the end, what is too long in them is taken for `other`.
 
 Some are looked at in a row. The hooks' own code lies far away after a pause and takes several times as long,
 which counts as `other` (SB3's PPO: 17 % in place of 13 %): of the first in a row the shares are not taken.
@@ -16,7 +17,7 @@ from time import perf_counter
 
 from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
-SHARE_MAX = 0.0006
+SHARE_MAX = 0.0002
 """Of the wall time, for telling the phases apart."""
 CALL_S = 12e-6
 """One phase entered and left, between calls that empty the caches: measured in a loop of 20 ms a tick (CPU,
@@ -27,6 +28,8 @@ IN_A_ROW = 4
 TICKS_MIN = 200
 REMEMBERED_S = 10.0
 TOLD_TOGETHER = 64
+NEAR = 1
+"""Powers of two by which stretches of about the same length differ."""
 SPLIT = (OTHER, INFER, FORWARD, LOSS, BACKWARD, OPTIM)
 
 _random = random.Random(0)  # our own: the script's random numbers are the script's
@@ -166,7 +169,7 @@ class Thinning:
         self.holders.discard(holder)
         self.recorder.deferring = self.active and not self.holders
 
-    def settle(self):
+    def settle(self, last=False):
         """Give the time passed over to the phases; the pulse sees the sums before or after, not half-way."""
         self.want_settle = False
         if not self.pending:
@@ -175,7 +178,7 @@ class Thinning:
         if self.before is not None:
             self.before = self.before.copy()
         for length, seconds in list(self.pending.items()):
-            shares = self._shares(length)
+            shares = self._shares(length, last)
             if shares is None:
                 continue
             del self.pending[length]
@@ -190,17 +193,22 @@ class Thinning:
         for phase, share in zip(SPLIT, shares):
             totals[phase] += seconds * share
 
-    def _shares(self, length):
-        """Of the stretches nearest in length; None where none was looked at closely yet."""
+    def _shares(self, length, last):
+        """Of the stretches nearest in length; None where none of about the same was looked at closely yet."""
         known = [key for key, spent in self.closely.items() if sum(spent) > 0.0]
         if not known:
             return None
         nearest = min(known, key=lambda key: abs(key - length))
+        if abs(length - nearest) > NEAR and not last:
+            return None
         spent = self.closely[nearest]
         total = sum(spent)
         if total > REMEMBERED_S:  # a loop may change
             self.closely[nearest] = [value / 2 for value in spent]
-        return [max(0.0, value) / total for value in spent]
+        usual = 2.0 ** (nearest - length) if length - nearest > NEAR else 1.0
+        shares = [usual * max(0.0, value) / total for value in spent]
+        shares[SPLIT.index(OTHER)] += 1.0 - usual
+        return shares
 
 
 def spread(totals):

@@ -376,11 +376,11 @@ def test_no_event_is_freed_in_a_child(trained: Trained) -> None:
 
 
 def test_phases_are_the_same_with_samples_and_without(trained: Trained) -> None:
-    trained.run(trained.update, ticks=400)
+    trained.run(trained.update, ticks=2000)
     trained.driven.recorder.thinning.settle()
     found = dict(zip(wire.PHASES, spread(trained.driven.recorder.snapshot().totals), strict=True))
-    assert found["forward"] == pytest.approx(400 * 0.0005, rel=0.02)
-    assert found["backward"] == pytest.approx(400 * 0.0005, rel=0.02)
+    assert found["forward"] == pytest.approx(2000 * 0.0005, rel=0.02)
+    assert found["backward"] == pytest.approx(2000 * 0.0005, rel=0.02)
     assert found["other"] == pytest.approx(0.0, abs=1e-4)
 
 

@@ -78,6 +78,26 @@ def test_shares_are_those_of_the_whole(loop: Loop, act: str, monkeypatch: pytest
     assert found["env"] == pytest.approx(loop.true["env"])
 
 
+def test_a_rare_long_pause_is_other_even_if_never_looked_at(driven) -> None:
+    """A plot every thousand ticks: forward and backward do not grow by it."""
+    loop, state = Loop(driven), driven.recorder.thinning
+    loop.run(200, loop.update)
+    state.closely_frac, state.twice_mean = CLOSELY_MIN, 100
+    loop.run(100, loop.update)
+    while driven.recorder.phase != THIN or driven.recorder.left < 3:
+        loop.update()
+    before, loop.true = loop.found(), dict.fromkeys(wire.PHASES, 0.0)
+    driven.clock.advance(loop._spent("other", 1.0))
+    loop.update()
+    driven.recorder.replay()
+    state.settle()
+    assert sum(state.pending.values()) > 0.9, "it may be looked at yet"
+    state.settle(last=True)
+    after = loop.found()
+    for name in ("other", "forward", "backward", "optim"):
+        assert after[name] - before[name] == pytest.approx(loop.true[name], abs=0.03), name
+
+
 def test_hooks_that_take_longer_after_a_pause_are_not_taken_for_other(driven) -> None:
     """As in a real process: the first stretch that is looked at after others pays for it, in `other`."""
     loop, state, paused = Loop(driven), driven.recorder.thinning, True
@@ -132,7 +152,7 @@ def test_acting_is_scaled_with_inference(loop: Loop) -> None:
 
 def test_long_ticks_are_all_looked_at(driven) -> None:
     for _ in range(3 * TICKS_MIN):
-        driven.tick(seconds=0.02)
+        driven.tick(seconds=0.1)
         driven.flush()
     assert not driven.recorder.thinning.active
 
