@@ -1,4 +1,5 @@
-"""`stoker ab` on a real GPU: trials behind the guard, its figures beside the speed, and it is empty after."""
+"""`stoker ab` on a real GPU: trials behind the guard, and its figures beside the speed. Other tests start
+meanwhile (together.py), so it insists on the card; that a card in use is refused: test_trials.py."""
 
 from __future__ import annotations
 
@@ -10,19 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from stoker.outside.gpu.nvml import find_gpus
-from stoker.outside.gpu.visible import visible_gpus
-from stoker.trials.turn import look
-
 torch = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.empty,
+    pytest.mark.alone,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 SOURCE = Path(__file__).parents[2] / "src"
+SCRIPTS = Path(__file__).parent / "scripts"
 TRAIN = """
 import sys, torch
+from turn import take_turn
+take_turn(0.002)
 width = int(sys.argv[1])
 model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(8)]).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
@@ -37,8 +37,20 @@ def test_a_larger_model_is_slower(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "train.py").write_text(TRAIN, encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "STOKER_HOME": str(tmp_path / "home")}
-    own = ["--a", "width=256", "--b", "width=4096", "--window", "3s", "--pairs", "3", "--yes", "--json"]
+    env = {**os.environ, "PYTHONPATH": f"{SOURCE}:{SCRIPTS}", "STOKER_HOME": str(tmp_path / "home")}
+    own = [
+        "--a",
+        "width=256",
+        "--b",
+        "width=4096",
+        "--window",
+        "3s",
+        "--pairs",
+        "3",
+        "--share",
+        "--yes",
+        "--json",
+    ]
     argv = [sys.executable, "-m", "stoker", "ab", *own, "--", sys.executable, "train.py", "{width}"]
     done = subprocess.run(
         argv, cwd=project, env=env, capture_output=True, text=True, timeout=400, check=False
@@ -49,5 +61,3 @@ def test_a_larger_model_is_slower(tmp_path: Path) -> None:
         assert one["failure"] is None
         assert one["memory_peak_bytes"]
     assert [path.name for path in project.iterdir()] == ["train.py"]
-    gpus = find_gpus()
-    assert not any(look(gpus, uuid).using for uuid in visible_gpus(gpus, os.environ))

@@ -2,7 +2,7 @@
 
 Most of their time goes into starting Python, torch and CUDA. First those that ask only whether a training is
 the same training; then those marked `alone`, whose trainings take turns on the card (scripts/turn.py) while
-the next ones start; last, one after another, those that refuse a card on which somebody else is.
+the next ones start; last, those that refuse a card on which somebody else is.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-SEVERAL = max(1, min(14, (os.cpu_count() or 1) * 7 // 8))
+SEVERAL = min(16, os.cpu_count() or 1)
 PARTS = (("gpu and not alone and not empty", SEVERAL), ("gpu and alone", SEVERAL), ("gpu and empty", 1))
-ONE_PROCESS = ("test_gpu_watcher.py", "test_trials.py", "test_ab_on_gpu.py")
+ONE_PROCESS = ("test_gpu_watcher.py", "test_trials.py")
 """Tests that look at one run, or come one after another anyway."""
+FIRST = ("test_gpu_watcher.py", "test_ab_on_gpu.py", "test_the_script_itself", "test_compiled", "graph")
+"""What takes longest."""
 
 
 def main() -> int:
@@ -29,7 +31,7 @@ def main() -> int:
         for marks, at_once in PARTS:
             settings = {"STOKER_TEST_KEPT": folder}
             if marks == "gpu and alone":
-                settings["STOKER_TEST_TURN"] = f"{folder}/turn"
+                settings["STOKER_TEST_TURN"] = folder
             test = functools.partial(tested, marks, settings)
             with ThreadPoolExecutor(at_once) as pool:
                 for done in as_completed([pool.submit(test, nodes) for nodes in collected(marks)]):
@@ -54,7 +56,7 @@ def collected(marks: str) -> list[list[str]]:
     for node in nodes:
         file = node.partition("::")[0]
         groups.setdefault(file if Path(file).name in ONE_PROCESS else node, []).append(node)
-    return sorted(groups.values(), key=len, reverse=True)
+    return sorted(groups.values(), key=lambda nodes: not any(name in nodes[0] for name in FIRST))
 
 
 def tested(marks: str, settings: dict[str, str], nodes: list[str]) -> tuple[str, int, str, float]:

@@ -15,7 +15,7 @@ def slow_function():
     time.sleep(0.100)
 
 
-width, depth, batch = 4096, 4, 4096
+width, depth, batch = (4096, 4, 4096) if kind == "function" else (1024, 4, 1024)  # others share the card
 model = torch.nn.Sequential(
     *[layer for _ in range(depth) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())]
 ).to(device)
@@ -34,7 +34,7 @@ def update():
 
 graph = None
 if kind == "graph":
-    static = torch.randn(2048, 2048, device=device)
+    static = torch.randn(512, 512, device=device)
     warm = torch.cuda.Stream()
     with torch.cuda.stream(warm):
         for _ in range(3):
