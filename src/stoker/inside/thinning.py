@@ -121,7 +121,8 @@ class Thinning:
         phase, totals, before = recorder.phase, recorder.totals, self.before
         if phase != THIN and phase != OTHER or recorder.within:
             return  # inside something larger: the stretch goes on
-        self.before, start, self.start = totals, self.start, recorder.since
+        start, self.start = self.start, recorder.since
+        self.before = totals if recorder.replaying else totals.copy()  # those of now move on
         if before is not None:
             length = frexp(recorder.since - start)[1]
             if phase == THIN:
@@ -201,12 +202,12 @@ class Thinning:
         nearest = min(known, key=lambda key: abs(key - length))
         if abs(length - nearest) > NEAR and not last:
             return None
-        spent = self.closely[nearest]
+        spent = [max(0.0, value) for value in self.closely[nearest]]
         total = sum(spent)
         if total > REMEMBERED_S:  # a loop may change
             self.closely[nearest] = [value / 2 for value in spent]
         usual = 2.0 ** (nearest - length) if length - nearest > NEAR else 1.0
-        shares = [usual * max(0.0, value) / total for value in spent]
+        shares = [usual * value / total for value in spent]
         shares[SPLIT.index(OTHER)] += 1.0 - usual
         return shares
 
