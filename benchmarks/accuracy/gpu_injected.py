@@ -177,7 +177,7 @@ def compared(
         "line": f"{Path(found[0]).name}:{found[1]} {found[2]}" if found else "none",
         "line_is_right": bool(found) and found[2] == function,
         "line_pct": lines[0]["pct"] if lines else 0.0,
-        "idle_truth_pct": 0.0 if where in GPU_WORKS_MEANWHILE else stall_pct,
+        "idle_truth_pct": true_idle_pct(where, stall_pct, idle_total_pct, gpu.get("busy_pct")),
         "idle_pct": (gpu.get("idle_by_phase_pct") or {}).get(phase),
         "idle_by_phase_pct": gpu.get("idle_by_phase_pct"),
         "idle_total_truth_pct": idle_total_pct,
@@ -202,6 +202,15 @@ def true_shares(
     wall_s, stall_s = (sum(column) for column in zip(*last, strict=True))
     work_s = ticks * statistics.fmean(truth["gpu_work_s"])
     return 100 * stall_s / wall_s, max(0.0, 100 * (1 - work_s / wall_s))
+
+
+def true_idle_pct(where: str, stall_pct: float, idle_total_pct: float, busy_pct: float | None) -> float:
+    """Where the stall is a copy, part of it is a copy engine at work, which counts as busy: as much as the
+    counters found beyond the kernels' own time."""
+    if where in GPU_WORKS_MEANWHILE:
+        return 0.0
+    copying_pct = 0.0 if where != "copy" or busy_pct is None else busy_pct - (100 - idle_total_pct)
+    return stall_pct - max(0.0, copying_pct)
 
 
 def tick_spans(

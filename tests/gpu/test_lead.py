@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
+from stoker.model.lead import Lead
+from stoker.store.reading import load
 
-from stoker.model.lead import Lead  # noqa: E402
-from stoker.store.reading import load  # noqa: E402
+pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "scripts" / "lead_loops.py"

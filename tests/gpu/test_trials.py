@@ -18,12 +18,7 @@ from stoker.trials.guard.mode import GuardMode
 from stoker.trials.trial import TrialResult, TrialSpec, run_trial
 from stoker.trials.turn import look
 
-torch = pytest.importorskip("torch")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.empty,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.empty]
 TRAIN = """
 import torch
 model = torch.nn.Linear(512, 512, device="cuda")

@@ -164,10 +164,13 @@ class Pulse:
             self.recent.append((when, phase, self.places.with_callers(stack)))
 
     def _on_stack(self, stack):
-        """The phase of a stretch that is passed over: its outermost call that has one."""
+        """The phase of a stretch that is passed over: its outermost call that has one. What a step calls is
+        not the step's: its closure, in which some trainers do everything else."""
         phase, codes = wire.OTHER, self.codes
         for code, _ in stack:
-            phase = codes.get(id(code), phase)
+            known = codes.get(id(code))
+            if known is not None and (known != wire.OPTIM or phase == wire.OTHER):
+                phase = known
         return phase
 
     def _phase_of(self, phase, place):

@@ -64,13 +64,14 @@ def start_watcher(
     root: Identity,
     *,
     interval_s: float = 1.0,
-    gpu_interval_s: float = 0.2,
+    gpu_interval_s: float | None = None,
     attached: bool = False,
 ) -> Watcher:
     """`attached` watches a process that was there before: no marker, and its past is not counted."""
     argv = [sys.executable, "-P", "-m", "stoker.outside.watch", "--folder", str(folder.resolve())]
     argv += ["--run-id", run_id, "--pid", str(root.pid), "--interval", str(interval_s)]
-    argv += ["--gpu-interval", str(gpu_interval_s)]
+    if gpu_interval_s is not None:
+        argv += ["--gpu-interval", str(gpu_interval_s)]
     if root.create_time is not None:
         argv += ["--create-time", repr(root.create_time)]
     if attached:

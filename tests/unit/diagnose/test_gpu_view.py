@@ -110,7 +110,14 @@ def test_copies_cannot_be_told_in_a_moment_or_without_gpm(make: Any) -> None:
 def test_loads_of_an_h200(make: Any, tmp_path: Path, load: str, busy_pct: float, copying_pct: float) -> None:
     gpus = ReplayGpus(H200)
     (tmp_path / "outside").mkdir()
-    watch = GpuWatch(gpus, Journal(tmp_path / "outside" / "gpu.jsonl"), "r", interval_s=0.2, clock=gpus.now)
+    watch = GpuWatch(
+        gpus,
+        Journal(tmp_path / "outside" / "gpu.jsonl"),
+        "r",
+        interval_s=0.2,
+        clock=gpus.now,
+        cpu_clock=float,
+    )
     for _ in gpus.looks:
         watch.look({4312})
     watch.finish("over")

@@ -237,6 +237,10 @@ def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) 
     driven.agent.codes[id(code)] = BACKWARD
     assert pulse._on_stack([(object(), 1), (code, 2), (object(), 3)]) == BACKWARD
     assert pulse._on_stack([(object(), 1)]) == OTHER
+    step = object()
+    driven.agent.codes[id(step)] = OPTIM
+    assert pulse._on_stack([(object(), 1), (step, 2)]) == OPTIM
+    assert pulse._on_stack([(code, 1), (object(), 2), (step, 3)]) == BACKWARD, "in the closure of a step"
 
 
 def test_a_look_between_model_and_backward_finds_the_loss(driven) -> None:

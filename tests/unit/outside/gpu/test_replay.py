@@ -23,7 +23,9 @@ COPY_ENGINE = {"uploads"}
 def replayed(path: Path, folder: Path, *, no_gpm: bool) -> tuple[list[tuple[str, GpuReading]], list[object]]:
     gpus = ReplayGpus(path, no_gpm=no_gpm)
     target = folder / "gpu.jsonl"
-    watch = GpuWatch(gpus, Journal(target), "r", pids_comparable=True, interval_s=0.2, clock=gpus.now)
+    watch = GpuWatch(
+        gpus, Journal(target), "r", pids_comparable=True, interval_s=0.2, clock=gpus.now, cpu_clock=float
+    )
     devices = len(gpus.describe().devices)
     loads = [look.load for look in gpus.looks if look.device == 0]
     named = [(load, reading) for load in loads for reading in watch.look({4312})]

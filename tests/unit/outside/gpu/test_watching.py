@@ -26,14 +26,27 @@ class Clock:
         return self.now
 
 
+class CpuClock:
+    """Each look takes the same."""
+
+    def __init__(self, look_s: float = 0.0001) -> None:
+        self.asked, self.look_s = 0, look_s
+
+    def __call__(self) -> float:
+        self.asked += 1
+        return self.asked * self.look_s
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
 
 
-def watch_of(gpus: Gpus, folder: Path, clock: Clock) -> GpuWatch:
-    journal = Journal(folder / "outside" / "gpu.jsonl")
-    return GpuWatch(gpus, journal, "r", pids_comparable=True, interval_s=0.2, clock=clock)
+def watch_of(gpus: Gpus, folder: Path, clock: Clock, look_s: float = 0.0001) -> GpuWatch:
+    journal, cpu_clock = Journal(folder / "outside" / "gpu.jsonl"), CpuClock(look_s)
+    return GpuWatch(
+        gpus, journal, "r", pids_comparable=True, interval_s=0.2, clock=clock, cpu_clock=cpu_clock
+    )
 
 
 def run_for(watch: GpuWatch, clock: Clock, seconds: float, own: frozenset[int] = frozenset({1})) -> None:
@@ -133,6 +146,14 @@ def test_polls_between_looks_where_the_driver_needs_it(tmp_path: Path, clock: Cl
     run_for(watch, clock, 2.0)
     assert len(gpus.asked) == pytest.approx(10, abs=1)
     assert gpus.polled == pytest.approx(2 * len(gpus.asked), abs=2), "with the look itself three values"
+
+
+def test_dear_looks_come_less_often(tmp_path: Path, clock: Clock) -> None:
+    gpus = FakeGpus()
+    gpus.used_by(0, 1)
+    watch = watch_of(gpus, tmp_path, clock, look_s=0.005)
+    run_for(watch, clock, 10.0)
+    assert len(gpus.asked) == pytest.approx(20, abs=2), "5 ms of CPU twice a second are 1 % of a core"
 
 
 def test_a_long_run_is_looked_at_less_often(tmp_path: Path, clock: Clock) -> None:
