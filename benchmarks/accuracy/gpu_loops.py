@@ -1,4 +1,4 @@
-"""Six loops that keep a GPU busy in six ways, and Kineto's word on when it was; all in one process.
+"""Loops that keep a GPU busy in six ways and more, and Kineto's word on when it was; all in one process.
 
     python benchmarks/accuracy/gpu_loops.py [--loop bursts] [--windows 5] --out FILE
 
@@ -55,17 +55,43 @@ def compute(torch: Any) -> Callable[[], None]:
 
 
 def copies(torch: Any) -> Callable[[], None]:
-    """To the device from pinned memory and back to pageable memory."""
+    """To the device and back, pinned memory."""
     pinned = torch.empty(64 * 2**20, dtype=torch.uint8, pin_memory=True)
-    pageable = torch.empty(16 * 2**20, dtype=torch.uint8)
+    back = torch.empty(16 * 2**20, dtype=torch.uint8, pin_memory=True)
     card = torch.empty_like(pinned, device="cuda")
 
     def step() -> None:
         for _ in range(4):
             card.copy_(pinned, non_blocking=True)
-        pageable.copy_(card[: len(pageable)])
+        back.copy_(card[: len(back)])
 
     return step
+
+
+def pageable_copies(torch: Any) -> Callable[[], None]:
+    """Kineto calls such a copy one piece, also while the host moves its parts to where the card can read."""
+    pageable = torch.empty(64 * 2**20, dtype=torch.uint8)
+    card = torch.empty_like(pageable, device="cuda")
+    return lambda: card.copy_(pageable)
+
+
+def spaced(elements: int) -> Callable[[Any], Callable[[], None]]:
+    """Kernels of one size, some 30 microseconds apart: what the card counts as busy beyond each."""
+
+    def make(torch: Any) -> Callable[[], None]:
+        row = torch.randn(elements, device="cuda")
+
+        def step() -> None:
+            for _ in range(200):
+                row.sin_()
+                until = time.perf_counter() + 25e-6
+                while time.perf_counter() < until:
+                    pass
+            torch.cuda.synchronize()
+
+        return step
+
+    return make
 
 
 def two_streams(torch: Any) -> Callable[[], None]:
@@ -130,6 +156,8 @@ LOOPS = {
     "graph replay": graph_replay,
     "bursts": bursts,
 }
+ASIDE = {"copies, pageable": pageable_copies, "spaced, small": spaced(2**12), "spaced, large": spaced(2**21)}
+"""To see why a counter is off; not judged."""
 
 
 def keep_going(torch: Any, step: Callable[[], None], seconds: float) -> dict[str, Any]:
@@ -198,7 +226,8 @@ def measured(torch: Any, step: Callable[[], None], windows: int) -> dict[str, An
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--loop", choices=LOOPS, action="append", help="only this one")
+    known = {**LOOPS, **ASIDE}
+    parser.add_argument("--loop", choices=known, action="append", help="only this one")
     parser.add_argument("--windows", type=int, default=5)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
@@ -206,7 +235,7 @@ def main() -> None:
     import torch
 
     begin = time.monotonic()
-    steps = {name: LOOPS[name](torch) for name in args.loop or LOOPS}
+    steps = {name: known[name](torch) for name in args.loop or known}
     first = {}
     for name, step in steps.items():
         keep_going(torch, step, WARM_UP_S)
