@@ -23,7 +23,7 @@ page() {
 
 pages() {
     python3 -m stoker doctor
-    page -- python3 examples/vision.py --steps 400 --num-workers 8 --image-size 96
+    page -- python3 examples/vision.py --images 2000 --epochs 100 --steps 1200 --num-workers 8 --image-size 96
     page -- python3 examples/offpolicy.py --steps 2500
     page --env __main__:Swarm.step -- python3 examples/onpolicy.py --num-envs 4096 --iterations 120
     page -- python3 examples/distill.py --steps 1500 --num-workers 8 --width 256 --layers 6 --bf16
