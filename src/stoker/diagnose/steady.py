@@ -253,18 +253,22 @@ def _described(window: Measured, verdict: Verdict) -> Steadiness:
     )
 
 
+def _claim_s(pace: Pace) -> float:
+    return min(CONFIRM_S, CONFIRM_SAMPLES * pace.group_ticks() * pace.seconds / pace.total_ticks)
+
+
 def _longer_for_a_claim(pace: Pace) -> str:
-    needed_s = min(CONFIRM_S, CONFIRM_SAMPLES * pace.group_ticks() * pace.seconds / pace.total_ticks)
-    return f"a claim from one run needs {needed_s:.0f} s of training"
+    return f"a claim from one run needs {_claim_s(pace):.0f} s of training"
 
 
 def _too_short(pace: Pace, sample: int) -> Steadiness:
     needed_s = max(SCREEN_S, SCREEN_SAMPLES * sample * pace.seconds / pace.total_ticks)
+    first = f"a first figure needs {needed_s:.0f} s of training"  # where ticks are long, that is a claim, too
     return Steadiness(
         verdict=Verdict.UNSTEADY,
         reason=Reason.SHORT,
         seen=f"{pace.total_ticks:,} ticks in {pace.seconds:.1f} s",
-        help=f"a first figure needs {needed_s:.0f} s of training; {_longer_for_a_claim(pace)}",
+        help=first if needed_s >= _claim_s(pace) else f"{first}; {_longer_for_a_claim(pace)}",
         ticks_per_s=pace.total_ticks / pace.seconds if pace.seconds > 0 else None,
         low_per_s=None,
         high_per_s=None,

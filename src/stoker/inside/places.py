@@ -109,6 +109,8 @@ def _line(frame):
 
 
 def _named(code, number):
+    """Some instructions have no line (Python 3.11): they are of the function as a whole."""
+    number = code.co_firstlineno if number is None else number
     return (code.co_filename, number, getattr(code, "co_qualname", code.co_name))
 
 

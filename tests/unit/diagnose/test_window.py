@@ -100,6 +100,9 @@ def test_short_windows_say_so(make: Make) -> None:
     assert short.startswith("too short to be sure: 60 ticks in 3.0 s; a first figure needs 20 s")
     few = training_window(make.training({"forward": 1.0}, seconds=30, ticks_per_s=2)).remark
     assert few.startswith("too short to be sure: 60 ticks in 30.0 s; a first figure needs 50 s")
+    slow = training_window(make.training({"forward": 1.0}, seconds=80, ticks_per_s=0.1)).remark
+    assert "a first figure needs" in slow
+    assert "claim" not in slow, "that it could be had sooner would be no help"
     screening = training_window(make.training({"forward": 1.0}, seconds=30))
     assert screening.remark == "screening only: a claim from one run needs 150 s of training"
 

@@ -114,6 +114,12 @@ def test_whose_code_it_is(filename: str, kind: int) -> None:
     assert Places().kind(code(filename)) == kind
 
 
+def test_an_instruction_without_a_line_is_of_its_function() -> None:
+    places = Places()
+    places.with_callers([(code("/home/me/train.py"), None)])
+    assert places.new[0]["leaf"][:2] == ("/home/me/train.py", 1)
+
+
 def test_places_and_files_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "PLACES_MAX", 5)
     monkeypatch.setattr(wire, "FILES_MAX", 5)
