@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, wraps
+from types import SimpleNamespace
 
 import pytest
 
 from stoker.inside import thinning, wire
+from stoker.inside.hooks.optimizers import ClipHook
 from stoker.inside.thinning import CLOSELY_MIN, TICKS_MIN, spread
 from stoker.inside.wire import BACKWARD, DATA, ENV, OPTIM, OTHER, THIN
 
@@ -241,6 +243,21 @@ def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) 
     driven.agent.codes[id(step)] = OPTIM
     assert pulse._on_stack([(object(), 1), (step, 2)]) == OPTIM
     assert pulse._on_stack([(code, 1), (object(), 2), (step, 3)]) == BACKWARD, "in the closure of a step"
+
+
+def test_a_look_into_clipping_finds_the_optimizer(driven) -> None:
+    """By the code of the function itself: that of its decorator is shared with others."""
+
+    def clip_grad_norm_() -> None: ...
+
+    @wraps(clip_grad_norm_)
+    def decorated() -> None: ...
+
+    utils = SimpleNamespace(clip_grad_norm_=decorated)
+    ClipHook(driven.agent).install(SimpleNamespace(nn=SimpleNamespace(utils=utils)))
+    assert utils.clip_grad_norm_ is not decorated
+    assert driven.agent.pulse._on_stack([(clip_grad_norm_.__code__, 1), (object(), 2)]) == OPTIM
+    assert driven.agent.pulse._on_stack([(decorated.__code__, 1)]) == OTHER
 
 
 def test_a_look_between_model_and_backward_finds_the_loss(driven) -> None:

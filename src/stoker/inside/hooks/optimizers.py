@@ -64,4 +64,13 @@ class ClipHook(Hook):
         for place in (utils, getattr(utils, "clip_grad", None)):
             for function in ("clip_grad_norm_", "clip_grad_value_"):
                 if hasattr(place, function):
-                    self.patch(place, function, self.wrap_phase(getattr(place, function), OPTIM))
+                    original = getattr(place, function)
+                    self.agent.known_as(_innermost(original), OPTIM)
+                    self.patch(place, function, self.wrap_phase(original, OPTIM))
+
+
+def _innermost(function):
+    """Without its decorators, whose code other functions share."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
