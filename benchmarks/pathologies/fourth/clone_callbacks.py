@@ -53,9 +53,9 @@ class Policy(nn.Module):
 class Trainer:
     def __init__(self, meter, callbacks):
         self.meter, self.callbacks, self.steps = meter, callbacks, 0
-        self.policy = Policy(*meter.pick((4096, 5), (64, 1))).to(meter.device)
+        self.policy = Policy(*meter.pick((4096, 5), (256, 4))).to(meter.device)
         self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=1e-5, fused=meter.gpu)
-        self.batch = meter.pick(8192, 64)
+        self.batch = meter.pick(8192, 256)
         self.state = torch.randn(4 * self.batch, STATE, device=meter.device)
         self.action = torch.randn(4 * self.batch, ACTION, device=meter.device)
         self.smooth = torch.zeros((), device=meter.device)

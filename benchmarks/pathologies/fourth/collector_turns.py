@@ -69,11 +69,11 @@ def critic_of(width, depth):
 
 class PPO:
     def __init__(self, meter):
-        self.meter, self.rows = meter, meter.pick(8192, 64)
+        self.meter, self.rows = meter, meter.pick(8192, 256)
         self.policy = nn.Sequential(
             nn.Linear(SENSES, HIDDEN, bias=False), nn.Tanh(), nn.Linear(HIDDEN, JOINTS, bias=False), nn.Tanh()
         ).to(meter.device)
-        self.critic = critic_of(*meter.pick((4096, 5), (64, 2))).to(meter.device)
+        self.critic = critic_of(*meter.pick((4096, 5), (192, 4))).to(meter.device)
         weights = [*self.policy.parameters(), *self.critic.parameters()]
         self.optimizer = torch.optim.Adam(weights, lr=1e-5, fused=meter.gpu)
         sizes = (SENSES, JOINTS, 1)

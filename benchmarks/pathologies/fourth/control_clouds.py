@@ -51,7 +51,7 @@ def forever(loader):
 def main():
     meter = Meter(__doc__)
     batch, points = meter.pick((32, 1024), (8, 256))
-    net = DeepSets(*meter.pick((2048, 5), (64, 3))).to(meter.device)
+    net = DeepSets(*meter.pick((2048, 5), (128, 3))).to(meter.device)
     optimizer = torch.optim.Adam(net.parameters(), 1e-4, fused=meter.gpu)
 
     def learn(clouds, kinds):

@@ -48,8 +48,8 @@ class DiT(nn.Module):
 
 class Diffusion:
     def __init__(self, meter):
-        self.meter, (self.batch, patches) = meter, meter.pick((48, 256), (4, 16))
-        self.model = DiT(*meter.pick((1024, 16, 4), (32, 2, 1))).to(meter.device)
+        self.meter, (self.batch, patches) = meter, meter.pick((48, 256), (8, 32))
+        self.model = DiT(*meter.pick((1024, 16, 4), (64, 2, 2))).to(meter.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), 1e-4, fused=meter.gpu)
         self.latents = torch.randn(512, patches, PATCH, device=meter.device)

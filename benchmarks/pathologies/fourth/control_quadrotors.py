@@ -55,8 +55,8 @@ class Dueling(nn.Module):
 
 class Agent:
     def __init__(self, meter):
-        self.meter, self.batch = meter, meter.pick(8192, 128)
-        shape = meter.pick((4096, 5), (64, 2))
+        self.meter, self.batch = meter, meter.pick(8192, 512)
+        shape = meter.pick((4096, 5), (128, 3))
         self.q, self.target = Dueling(*shape).to(meter.device), Dueling(*shape).to(meter.device)
         self.optimizer = torch.optim.AdamW(self.q.parameters(), 1e-5, fused=meter.gpu)
         self.world = Quadrotors(meter.pick(1024, 32), meter.device)

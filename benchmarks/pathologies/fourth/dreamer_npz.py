@@ -54,7 +54,7 @@ def train_on(model, optimizer, episodes, meter):
 
 def main():
     meter = Meter(__doc__)
-    hidden, episodes, length = meter.pick((2048, 512, 33), (32, 8, 9))
+    hidden, episodes, length = meter.pick((2048, 512, 33), (256, 4, 5))
     model = WorldModel(hidden).to(meter.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=meter.gpu)
     replay = [torch.randn(episodes, length, n, device=meter.device) for n in (SENSORS, MOTORS, 1)]

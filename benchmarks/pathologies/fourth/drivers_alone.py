@@ -46,8 +46,8 @@ class Impala:
     """A large learner, and the smaller policy the drivers use, which is distilled from it."""
 
     def __init__(self, meter):
-        self.meter, rows = meter, meter.pick(8192, 64)
-        self.learner = Policy(*meter.pick((4096, 5), (64, 1))).to(meter.device)
+        self.meter, rows = meter, meter.pick(8192, 256)
+        self.learner = Policy(*meter.pick((4096, 5), (192, 3))).to(meter.device)
         self.actor = Policy(*meter.pick((512, 3), (32, 1))).to(meter.device)
         weights = [*self.learner.parameters(), *self.actor.parameters()]
         self.optimizer = torch.optim.Adam(weights, 1e-5, fused=meter.gpu)

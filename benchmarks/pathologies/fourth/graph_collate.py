@@ -61,8 +61,9 @@ class Collate:
         return np.array(colours)
 
     def in_numpy(self, atoms, matrix):
-        for _ in range(min(self.rounds, len(atoms))):
-            atoms = refined_at_once(atoms, matrix.astype(np.int64))
+        bonds = matrix.astype(np.int64)
+        for _ in range(self.rounds):
+            atoms = refined_at_once(atoms, bonds)
         return atoms
 
 
@@ -89,7 +90,7 @@ def round_s(meter, atoms):
 def main():
     meter = Meter(__doc__)
     batch, atoms = meter.pick((64, 128), (8, 32))
-    net = GraphNet(*meter.pick((4096, 5), (64, 2))).to(meter.device)
+    net = GraphNet(*meter.pick((4096, 5), (320, 4))).to(meter.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-5, fused=meter.gpu)
 
     def learn(*tensors):
@@ -105,7 +106,7 @@ def main():
     meter.calibrate(lambda: learn(*blank))
     workers = meter.pick(WORKERS, 1)
     rounds = round(workers * meter.beside_s / round_s(meter, batch * atoms))
-    collate = Collate(rounds if meter.sick else min(rounds, 3), meter.sick)
+    collate = Collate(rounds, meter.sick)
     loader = DataLoader(
         Molecules(atoms), batch, collate_fn=collate, num_workers=workers, pin_memory=meter.gpu
     )

@@ -60,7 +60,7 @@ def seconds_of_a_clip(meter, samples, bins, echoes):
 def main():
     meter = Meter(__doc__)
     samples, bins, batch = meter.pick((RATE, 128, 64), (2000, 32, 8))
-    net = keyword_net(*meter.pick((192, 6), (8, 2))).to(meter.device, memory_format=torch.channels_last)
+    net = keyword_net(*meter.pick((192, 6), (24, 3))).to(meter.device, memory_format=torch.channels_last)
     opt = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, nesterov=True)
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
 

@@ -56,7 +56,7 @@ def scene(batch, patches, device):
 
 def main():
     meter = Meter(__doc__)
-    batch, patches, dim, depth = meter.pick((32, 256, 1536, 5), (2, 16, 32, 1))
+    batch, patches, dim, depth = meter.pick((32, 256, 1536, 5), (4, 32, 64, 2))
     model = Mixer(patches, dim, depth).to(meter.device)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, weight_decay=0.05, fused=meter.gpu)
     train_set = [scene(batch, patches, meter.device) for _ in range(4)]

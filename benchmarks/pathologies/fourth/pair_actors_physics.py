@@ -69,8 +69,8 @@ class Pilot(nn.Module):
 
 class PPO:
     def __init__(self, meter):
-        self.meter, rows = meter, meter.pick(8192, 64)
-        self.pilot = Pilot(*meter.pick((4096, 5), (32, 1))).to(meter.device)
+        self.meter, rows = meter, meter.pick(8192, 256)
+        self.pilot = Pilot(*meter.pick((4096, 5), (192, 3))).to(meter.device)
         self.optimizer = torch.optim.Adam(self.pilot.parameters(), 1e-5, fused=meter.gpu)
         self.seen = torch.randn(rows, SEEN, device=meter.device)
         self.stick = torch.randn(rows, 1, device=meter.device)

@@ -47,7 +47,7 @@ class Temporal(nn.Module):
 class Run:
     def __init__(self, meter, path):
         self.meter, self.path = meter, path
-        self.model = Temporal(*meter.pick((1024, 6), (16, 1))).to(meter.device)
+        self.model = Temporal(*meter.pick((1024, 6), (192, 4))).to(meter.device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-4, fused=meter.gpu)
 
     def learn(self, sensed, gesture):

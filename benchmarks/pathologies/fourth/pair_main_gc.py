@@ -56,8 +56,8 @@ def bend_s(meter, side):
 
 def main():
     meter = Meter(__doc__)
-    side, batch = meter.pick((64, 48), (16, 4))
-    net = Reader(side, *meter.pick((1024, 4), (32, 1))).to(meter.device)
+    side, batch = meter.pick((64, 48), (32, 8))
+    net = Reader(side, *meter.pick((1024, 4), (64, 2))).to(meter.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=meter.gpu)
 
     def learn(pages, symbols):

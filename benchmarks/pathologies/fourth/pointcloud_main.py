@@ -59,8 +59,8 @@ def anchor_s(meter):
 
 def main():
     meter = Meter(__doc__)
-    batch, points = meter.pick((32, 1024), (8, 64))
-    net = PointNet(*meter.pick((2048, 4), (64, 2))).to(meter.device)
+    batch, points = meter.pick((32, 1024), (8, 128))
+    net = PointNet(*meter.pick((2048, 4), (192, 3))).to(meter.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=meter.gpu)
 
     def train(clouds, kinds):

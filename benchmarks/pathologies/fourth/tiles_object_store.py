@@ -100,7 +100,7 @@ def start_store(archive, tile_bytes, late_s):
 def main():
     meter = Meter(__doc__)
     side, batch = meter.pick((128, 16), (32, 4))
-    net = Dilated(*meter.pick((96, 10), (8, 2))).to(meter.device, memory_format=torch.channels_last)
+    net = Dilated(*meter.pick((96, 10), (24, 6))).to(meter.device, memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, fused=meter.gpu)
 
     def learn(tiles, truth):

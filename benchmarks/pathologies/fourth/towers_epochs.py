@@ -42,7 +42,7 @@ class Tower(nn.Module):
 
 class Recommender:
     def __init__(self, meter, users, items):
-        self.meter, shape = meter, meter.pick((4096, 3), (64, 1))
+        self.meter, shape = meter, meter.pick((4096, 3), (320, 3))
         self.towers = nn.ModuleList([Tower(users, *shape), Tower(items, *shape)]).to(meter.device)
         self.optimizer = torch.optim.Adam(self.towers.parameters(), 1e-4, fused=meter.gpu)
 
@@ -86,7 +86,7 @@ def start_s(clicks, meter):
 
 def main():
     meter = Meter(__doc__)
-    users, items, batch = meter.pick((100_000, 50_000, 8192), (500, 200, 64))
+    users, items, batch = meter.pick((100_000, 50_000, 8192), (500, 200, 128))
     model = Recommender(meter, users, items)
     nobody = torch.zeros(batch, dtype=torch.long)
     blank = blanks(meter, nobody, nobody)

@@ -122,8 +122,8 @@ class ActorCritic(nn.Module):
 
 class Agent:
     def __init__(self, meter):
-        self.meter, self.rows = meter, meter.pick(8192, 64)
-        self.net = ActorCritic(*meter.pick((4096, 5), (32, 1))).to(meter.device)
+        self.meter, self.rows = meter, meter.pick(8192, 256)
+        self.net = ActorCritic(*meter.pick((4096, 5), (192, 4))).to(meter.device)
         self.optimizer = torch.optim.RMSprop(self.net.parameters(), lr=1e-5, foreach=True)
         self.views = torch.randn(self.rows, VIEW, device=meter.device)
         self.moves = torch.randint(len(MOVES), (self.rows,), device=meter.device)
