@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import fourth_table
 import second_table
 import third_table
 from index import ALL, EVERYWHERE, ON_CPU, ON_GPU
 
 HERE = Path(__file__).resolve().parent
-FIRST_HALF, SECOND_HALF, THIRD_HALF = HALVES = ("first", "second", "third")
-"""The third came later, and is a set of its own; the word stayed."""
+FIRST_HALF, SECOND_HALF, THIRD_HALF, FOURTH_HALF = HALVES = ("first", "second", "third", "fourth")
+"""The third and fourth came later, and are sets of their own; the word stayed."""
 PAIR_DOSE = 2
 _PLANTED = re.compile(r"#\s*planted\b[ :]*(.*)$")
 
@@ -74,6 +75,10 @@ def third_half() -> list[Case]:
     return _stand_alone(THIRD_HALF, third_table.EXPECTED, third_table.ON_GPU_ONLY, frozenset())
 
 
+def fourth_half() -> list[Case]:
+    return _stand_alone(FOURTH_HALF, fourth_table.EXPECTED, fourth_table.ON_GPU_ONLY, frozenset())
+
+
 def _stand_alone(half: str, table: dict[str, str], gpu: frozenset[str], cpu: frozenset[str]) -> list[Case]:
     """A folder of the half's name holds a file for each case."""
 
@@ -87,7 +92,7 @@ def _stand_alone(half: str, table: dict[str, str], gpu: frozenset[str], cpu: fro
 
 
 def all_cases() -> list[Case]:
-    return [*first_half(), *second_half(), *third_half()]
+    return [*first_half(), *second_half(), *third_half(), *fourth_half()]
 
 
 def plan(cases: Sequence[Case], doses: Sequence[int], seconds: float, fixes: bool, turn: int) -> list[Task]:

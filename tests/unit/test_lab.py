@@ -17,7 +17,7 @@ import pytest
 from stoker.diagnose.causes import CAUSES
 
 LAB = Path(__file__).parents[2] / "benchmarks" / "pathologies"
-MODULES = ("index", "second_table", "third_table", "cases", "scoring", "recording")
+MODULES = ("index", "second_table", "third_table", "fourth_table", "cases", "scoring", "recording")
 
 
 @pytest.fixture

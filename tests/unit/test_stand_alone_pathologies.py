@@ -1,4 +1,4 @@
-"""The second and third set of planted faults: every script is listed, parses, and marks its planted lines."""
+"""The later sets of planted faults: every script is listed, parses, and marks its planted lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 LAB = Path(__file__).parents[2] / "benchmarks" / "pathologies"
 NOT_A_TRAINING = {"index.py", "meter.py", "stopwatch.py"}
-CONTROLS_AND_PAIRS = {"second": (3, 2), "third": (5, 4)}
+CONTROLS_AND_PAIRS = {"second": (3, 2), "third": (5, 4), "fourth": (6, 6)}
 
 
 def _index_of(name: str) -> Any:
