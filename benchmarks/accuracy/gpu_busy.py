@@ -76,7 +76,7 @@ def main() -> int:
         }
         args.out.write_text(json.dumps(report, indent=1) + "\n")
     complete = len(offs) == len(SOURCES) * len(judged)
-    return 0 if complete and max(offs) <= LIMIT else 1
+    return 0 if complete and max(offs, default=0.0) <= LIMIT else 1
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,10 @@ def judged_loop(name: str, loop: dict[str, Any], readings: Sequence[Reading]) ->
     iteration_ms, slow_ms = 1000 * iteration_s(between), 1000 * iteration_s(windows)
     pieces = sum(window["activities"] for window in windows) / sum(w["iterations"] for w in windows)
     offs = {source: r["off"] for source, r in ways[JUDGED].items()}
-    beyond_us = {source: off and round(10 * off * iteration_ms / pieces, 3) for source, off in offs.items()}
+    beyond_us = {
+        source: None if off is None or not pieces else round(10 * off * iteration_ms / pieces, 3)
+        for source, off in offs.items()
+    }
     return {
         "loop": name,
         "off": offs,

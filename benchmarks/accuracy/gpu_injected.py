@@ -210,7 +210,7 @@ def true_idle_pct(where: str, stall_pct: float, idle_total_pct: float, busy_pct:
     if where in GPU_WORKS_MEANWHILE:
         return 0.0
     copying_pct = 0.0 if where != "copy" or busy_pct is None else busy_pct - (100 - idle_total_pct)
-    return stall_pct - max(0.0, copying_pct)
+    return stall_pct - min(stall_pct, max(0.0, copying_pct))
 
 
 def tick_spans(

@@ -3,6 +3,8 @@ take five seconds in each of the processes that `together.py` starts."""
 
 from __future__ import annotations
 
+import os
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,8 +21,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def missing() -> str:
-    if find_spec("torch") is None:
-        return "no torch"
+    if find_spec("torch") is None or version("torch").endswith("+cpu"):
+        return "no torch for a GPU"
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return "CUDA_VISIBLE_DEVICES hides the GPUs"
     gpus = find_gpus()
     found = gpus.describe()
     gpus.close()

@@ -31,7 +31,7 @@ def main() -> int:
         for marks, at_once in PARTS:
             settings = {"STOKER_TEST_KEPT": folder}
             if marks == "gpu and alone":
-                settings["STOKER_TEST_TURN"] = folder
+                settings["STOKER_TEST_TURN"] = f"stoker-{Path(folder).name}"
             test = functools.partial(tested, marks, settings)
             with ThreadPoolExecutor(at_once) as pool:
                 for done in as_completed([pool.submit(test, nodes) for nodes in collected(marks)]):

@@ -200,6 +200,10 @@ class Recorder(Stages):
 
     def recover(self):
         """A hook failed half-way: nothing is open any more."""
+        if self.phase == THIN:  # told of by the log, and not to be counted a second time
+            now = perf_counter()
+            self.totals[THIN] += now - self.since
+            self.since = now
         self.phase = OTHER
         self.after_model = False
         self.within = 0

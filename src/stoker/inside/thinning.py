@@ -4,8 +4,8 @@ A stretch runs from the end of one env call or optimizer step to the end of the 
 over, model, backward and optimizer are not told apart: their time is `THIN`. Env calls, data, copies, waits,
 saving, collections and the length of every tick are recorded as ever. Which stretches are passed over is
 drawn at random. Once a second the THIN time is given to the phases in the shares found in stretches of about
-the same length that were looked at closely: so a rollout among short updates keeps its own shares. Time in
-stretches of a length never looked at waits; at the end, what is too long in them is taken for `other`.
+the same length that were looked at closely: so a rollout among short updates keeps its own shares. Where all
+known ones are much shorter, the rest is taken for `other`: a pause, not a larger model.
 
 Some are looked at in a row. The hooks' own code lies far away after a pause and takes several times as long,
 which counts as `other` (SB3's PPO: 17 % in place of 13 %): of the first in a row the shares are not taken.
@@ -171,7 +171,8 @@ class Thinning:
         self.recorder.deferring = self.active and not self.holders
 
     def settle(self, last=False):
-        """Give the time passed over to the phases; the pulse sees the sums before or after, not half-way."""
+        """Give the time passed over to the phases; the pulse sees the sums before or after, not half-way. At
+        the end those of the last tick get their part, too: there the training's window ends."""
         self.want_settle = False
         if not self.pending:
             return
@@ -179,7 +180,7 @@ class Thinning:
         if self.before is not None:
             self.before = self.before.copy()
         for length, seconds in list(self.pending.items()):
-            shares = self._shares(length, last)
+            shares = self._shares(length)
             if shares is None:
                 continue
             del self.pending[length]
@@ -187,6 +188,9 @@ class Thinning:
             if self.before is not None:
                 self._give(self.before, seconds, shares)
             self.settled_infer_s += seconds * shares[1]
+            if last and self.recorder.tick_totals is not None:
+                self.recorder.tick_totals = ended = self.recorder.tick_totals.copy()
+                self._give(ended, max(0.0, min(seconds, ended[THIN])), shares)
         self.recorder.totals, self.recorder.kept_since = totals, None
 
     def _give(self, totals, seconds, shares):
@@ -194,14 +198,12 @@ class Thinning:
         for phase, share in zip(SPLIT, shares):
             totals[phase] += seconds * share
 
-    def _shares(self, length, last):
-        """Of the stretches nearest in length; None where none of about the same was looked at closely yet."""
+    def _shares(self, length):
+        """Of the stretches nearest in length; None where none was looked at closely yet."""
         known = [key for key, spent in self.closely.items() if sum(spent) > 0.0]
         if not known:
             return None
         nearest = min(known, key=lambda key: abs(key - length))
-        if abs(length - nearest) > NEAR and not last:
-            return None
         spent = [max(0.0, value) for value in self.closely[nearest]]
         total = sum(spent)
         if total > REMEMBERED_S:  # a loop may change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
 import socket
@@ -26,6 +27,8 @@ def take_turn(look_again_s: float = 0.05) -> None:
 def taken(turn: socket.socket, name: str) -> bool:
     try:
         turn.bind(f"\0{name}")
-    except OSError:
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
         return False
     return True

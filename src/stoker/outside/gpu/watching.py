@@ -30,7 +30,9 @@ POLLS = 3
 STRETCH_AT_BYTES = 8 * 2**20
 """Each time the file has grown by so much, the interval doubles."""
 LATELY = 20
-"""Looks whose mean tells how often they may come; the very first takes longest."""
+"""Looks whose mean tells how often they may come; not the very first, which takes longest."""
+RARELY_S = 2.0
+"""However much a look costs, and however many cards there are."""
 FIRST_COST_AFTER = 10
 COST_S = 60.0
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
@@ -73,7 +75,7 @@ class GpuWatch:
     ) -> None:
         self._gpus, self._journal, self._clock, self._cpu_clock = gpus, journal, clock, cpu_clock
         self._interval_s = interval_s
-        self._cost, self._look_cpu_s = Cost(), 0.0
+        self._cost, self._look_cpu_s, self._polled_cpu_s = Cost(), 0.0, 0.0
         self._told: set[tuple[int | None, str]] = set()
         self._dear_s: dict[int, float] = {}
         self._quiet: set[int] = set()
@@ -92,7 +94,7 @@ class GpuWatch:
     @property
     def interval_s(self) -> float:
         stretched = self._interval_s * 2 ** (self._journal.written_bytes // STRETCH_AT_BYTES)
-        return float(max(stretched, self._look_cpu_s / SHARE_MAX))
+        return float(max(stretched, min(RARELY_S, self._look_cpu_s / SHARE_MAX)))
 
     @property
     def sees_gpus(self) -> bool:
@@ -123,7 +125,9 @@ class GpuWatch:
         spent_s = self._cpu_clock() - cpu_s
         self._cost.looks += 1
         self._cost.cpu_s += spent_s
-        self._look_cpu_s += (spent_s - self._look_cpu_s) / min(self._cost.looks, LATELY)
+        if self._cost.looks > 1:
+            lately_s, self._polled_cpu_s = spent_s + self._polled_cpu_s, 0.0
+            self._look_cpu_s += (lately_s - self._look_cpu_s) / min(self._cost.looks - 1, LATELY)
         self._cost.wall_s += time.perf_counter() - wall_s
         self._tell_cost()
         return readings
@@ -132,7 +136,9 @@ class GpuWatch:
         """Between two looks; False where no device needs it."""
         cpu_s, wall_s = self._cpu_clock(), time.perf_counter()
         needed = [self._gpus.poll(number) for number in self._readers if number not in self._quiet]
-        self._cost.cpu_s += self._cpu_clock() - cpu_s
+        spent_s = self._cpu_clock() - cpu_s
+        self._cost.cpu_s += spent_s
+        self._polled_cpu_s += spent_s
         self._cost.wall_s += time.perf_counter() - wall_s
         return any(needed)
 

@@ -156,6 +156,15 @@ def test_dear_looks_come_less_often(tmp_path: Path, clock: Clock) -> None:
     assert len(gpus.asked) == pytest.approx(20, abs=2), "5 ms of CPU twice a second are 1 % of a core"
 
 
+def test_a_first_look_that_takes_long_is_no_measure(tmp_path: Path, clock: Clock) -> None:
+    gpus = FakeGpus()
+    gpus.used_by(0, 1)
+    watch = watch_of(gpus, tmp_path, clock)
+    watch._cpu_clock = iter([0.0, 0.5, *(n / 1000 for n in range(500, 10_000))]).__next__
+    run_for(watch, clock, 4.0)
+    assert len(gpus.asked) > 15
+
+
 def test_a_long_run_is_looked_at_less_often(tmp_path: Path, clock: Clock) -> None:
     journal = Journal(tmp_path / "gpu.jsonl")
     watch = GpuWatch(FakeGpus(), journal, "r", interval_s=0.2, clock=clock)
