@@ -25,7 +25,7 @@ _WHILE = {
     "backward": "is in backward()",
     "optim": "is in the optimizer",
     "sync": "reads from the GPU",
-    "save": "is in torch.save",
+    "save": "is in saving",
     "gc": "is in Python's garbage collector",
     "compile": "is in torch.compile",
     "other": "runs Python code outside the model, the loader and the environment",

@@ -31,7 +31,7 @@ _WAITS = {
     "backward": "the backward pass",
     "optim": "the optimizer",
     "sync": "waiting for the device",
-    "save": "torch.save",
+    "save": "saving",
     "gc": "the garbage collector",
     "compile": "torch.compile",
     "other": "Python code outside the model",

@@ -55,7 +55,7 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
     counts: dict[Place, int] = defaultdict(int)
     inclusive: set[Place] = set()
     for sample in samples:
-        depth = depths.get(_stack(sample), 0)
+        depth = depths.get(stack_of(sample), 0)
         place = _place_at(sample, depth)
         counts[place] += sample.count
         if depth:
@@ -72,7 +72,7 @@ def call_site(record: ProcessRecord, phase: str) -> Place | None:
     looks = [sample for sample in record.sampled if sample.stage == "train" and sample.phase == phase]
     counts: dict[Line, int] = defaultdict(int)
     for sample in looks:
-        if stack := _stack(sample):
+        if stack := stack_of(sample):
             counts[_outside_forward(stack)] += sample.count
     if sum(counts.values()) < MIN_SAMPLES:
         return None
@@ -88,12 +88,12 @@ def _outside_forward(stack: tuple[Line, ...]) -> Line:
 def _folded(samples: list[Sampled]) -> dict[tuple[Line, ...], int]:
     stacks: dict[tuple[Line, ...], int] = defaultdict(int)
     for sample in samples:
-        if stack := _stack(sample):
+        if stack := stack_of(sample):
             stacks[stack] += sample.count
     return fold(stacks)
 
 
-def _stack(sample: Sampled) -> tuple[Line, ...]:
+def stack_of(sample: Sampled) -> tuple[Line, ...]:
     """From the inside out; a comprehension is part of the line it stands in."""
     if sample.place.leaf is None:
         return ()
@@ -102,7 +102,7 @@ def _stack(sample: Sampled) -> tuple[Line, ...]:
 
 
 def _place_at(sample: Sampled, depth: int) -> Place:
-    stack, user = _stack(sample), sample.place.user
+    stack, user = stack_of(sample), sample.place.user
     if not stack:
         return sample.place
     line = stack[depth]

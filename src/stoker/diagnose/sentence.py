@@ -21,7 +21,7 @@ _WAITS = {
     "h2d": "copies to the device",
     "gc": "Python's garbage collector",
     "compile": "torch.compile",
-    "save": "torch.save",
+    "save": "saving",
     "loss": "code between the model's call and backward(): the loss, or your own, such as a simulator",
 }
 

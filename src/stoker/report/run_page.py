@@ -36,7 +36,7 @@ _PHASE_NOTES = {
     "loss": "between the model and backward()",
     "optim": "optimizer step, clipping",
     "sync": "reads that wait for the device",
-    "save": "torch.save",
+    "save": "torch.save, numpy.savez",
     "gc": "garbage collector",
     "compile": "torch.compile",
     "other": "your Python code, see the lines",

@@ -12,6 +12,7 @@ from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend
+from stoker.diagnose.own_steps import OwnStep
 from stoker.diagnose.places import LineShare
 from stoker.diagnose.verdict import judge, verdict_on
 from stoker.model.finding import Outcome, Severity
@@ -223,6 +224,15 @@ def test_an_even_wait_is_no_restart_of_workers() -> None:
 def test_environments_stepped_elsewhere_are_not_serial() -> None:
     assert codes(replace(FOUND["SK301"], env_processes=8)) == ["SK303"]
     assert codes(replace(FOUND["SK301"], elsewhere_cores=3.0)) == ["SK303"]
+
+
+def test_a_simulator_no_hook_knows_is_an_environment() -> None:
+    host = {"infer": 5.0, "other": 50.0, "forward": 45.0}
+    found = seen(host, own_step=OwnStep(0.8, PLACE))
+    (first, *_) = judge(found).findings
+    assert (first.code, first.place) == ("SK301", PLACE)
+    assert first.recoverable_frac == pytest.approx(0.4)
+    assert "SK301" not in codes(replace(found, elsewhere_cores=3.0)), "others of the run may step it"
 
 
 def test_reads_gain_no_more_than_the_gpu_idles() -> None:

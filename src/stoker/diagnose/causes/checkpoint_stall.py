@@ -28,13 +28,11 @@ def find(found: Signals) -> Finding | None:
     return finding(
         CODE,
         NAME,
-        "the training waits for torch.save",
+        "the training waits while it is saved",
         found.lost("save"),
         found.lost_of,
         [
-            share(
-                "of the training thread's time is in torch.save", found.host_pct["save"] / 100, "host clock"
-            ),
+            share("of the training thread's time is in saving", found.host_pct["save"] / 100, "host clock"),
             number("{} s in all", found.stages_s.get("save"), "s", "host clock"),
         ],
         "save ten times less often: the long ticks are gone",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES
+from stoker.diagnose.own_steps import OwnStep
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK301", "environment stepped on the training thread"
@@ -22,6 +23,8 @@ _FIXES = (
 def find(found: Signals) -> Finding | None:
     if not serial(found):
         return None
+    if found.own_step is not None:
+        return _own(found, found.own_step)
     line = found.top_line("env")
     lost = found.lost("env")
     return finding(
@@ -43,6 +46,25 @@ def find(found: Signals) -> Finding | None:
         "time env.step alone in a loop: as many steps/s as here means that it is the limit",
         _FIXES,
         line.place if line else None,
+    )
+
+
+def _own(found: Signals, step: OwnStep) -> Finding | None:
+    lost = found.own_step_lost()
+    return finding(
+        CODE,
+        NAME,
+        "the training thread steps a simulator of its own and computes nothing meanwhile",
+        lost,
+        found.lost_of,
+        [
+            share("of the training thread's own code is under a method called step", step.frac, "looks"),
+            share("of the window goes to it", lost, "looks"),
+            number("{} cores are used by all of the run", found.cores_used, "cores", "host watcher"),
+        ],
+        "stoker run --env module:Class.step -- … times it as an environment",
+        _FIXES,
+        step.site,
     )
 
 

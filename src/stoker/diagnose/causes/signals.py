@@ -14,6 +14,7 @@ from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
+from stoker.diagnose.own_steps import OwnStep, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.host import HostRecord
@@ -116,6 +117,8 @@ class Signals:
     """Of the model, by phase: the line that calls it most often."""
     cpu_trained_frac: float = 0.0
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
+    own_step: OwnStep | None = None
+    """A simulator no hook knows, where the model is asked for actions."""
 
     @property
     def lost_of(self) -> str:
@@ -130,6 +133,12 @@ class Signals:
         whole = self.host_pct.get(line.phase, 0.0)
         lost = self.lost(line.phase) + (self.own_launching() if line.phase == "other" else 0.0)
         return lost * min(1.0, line.pct / whole) if whole > 0 else 0.0
+
+    def own_step_lost(self) -> float:
+        """Of the window, in a simulator no hook knows."""
+        if self.own_step is None:
+            return 0.0
+        return (self.lost("other") + self.own_launching()) * self.own_step.frac
 
     def own_launching(self) -> float:
         """Of the window: the GPU waits while the thread is in the user's own code, which gives it something
@@ -197,6 +206,7 @@ def signals(summary: Summary) -> Signals | None:
         env_calls_per_tick=_env_calls_per_tick(main),
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
+        own_step=_own_step(main),
     )
 
 
@@ -273,6 +283,12 @@ def _elsewhere_cores(
 def _call_sites(main: Trainer) -> dict[str, Place]:
     sites = {phase: call_site(main.record, phase) for phase in ("infer", "forward")}
     return {phase: site for phase, site in sites.items() if site is not None}
+
+
+def _own_step(main: Trainer) -> OwnStep | None:
+    """None where environments are seen, or the model is never asked without gradients."""
+    known = main.record.last is not None and main.record.last.env_steps > 0
+    return None if known or not main.phase_pct["infer"] else own_step(main.record)
 
 
 def _envs_per_call(main: Trainer) -> float | None:

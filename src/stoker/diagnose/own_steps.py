@@ -1,0 +1,46 @@
+"""A simulator that no hook knows: a method called `step`, under which the model is never called.
+
+Told from looks alone. A trainer's own `step` has the model on its stacks and is none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from stoker.diagnose.places import MIN_SAMPLES, stack_of
+from stoker.model.record import Line, Place, ProcessRecord
+
+_STEP = ".step"
+_MODEL = ("infer", "forward", "loss", "backward", "optim")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStep:
+    frac: float
+    """Of the looks into `other`."""
+    site: Place
+    """The line that calls it most often."""
+
+
+def own_step(record: ProcessRecord) -> OwnStep | None:
+    training = [sample for sample in record.sampled if sample.stage == "train"]
+    own = [sample for sample in training if sample.phase == "other"]
+    total = sum(sample.count for sample in own)
+    model = {function for sample in training if sample.phase in _MODEL for _, _, function in stack_of(sample)}
+    callers: dict[Line, int] = defaultdict(int)
+    for sample in own:
+        if (line := _caller(stack_of(sample), model)) is not None:
+            callers[line] += sample.count
+    if total < MIN_SAMPLES or not callers:
+        return None
+    line = max(callers, key=callers.__getitem__)
+    return OwnStep(sum(callers.values()) / total, Place(line, line))
+
+
+def _caller(stack: tuple[Line, ...], model: set[str]) -> Line | None:
+    """The line outside of the innermost `step`."""
+    for depth, (_, _, function) in enumerate(stack):
+        if function.endswith(_STEP) and function not in model:
+            return stack[min(depth + 1, len(stack) - 1)]
+    return None

@@ -1,0 +1,49 @@
+"""A simulator that no hook knows is told from a trainer's own `step`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stoker.diagnose.own_steps import own_step
+from stoker.model.record import Line, Place, ProcessRecord, Sampled
+
+
+def at(function: str, line: int = 1) -> Line:
+    return ("/home/me/train.py", line, function)
+
+
+def look(phase: str, *stack: Line, count: int = 10, stage: str = "train") -> Sampled:
+    return Sampled(phase, stage, Place(stack[0], stack[0]), count, stack[1:])
+
+
+@pytest.fixture
+def record(make: Any) -> ProcessRecord:
+    found: ProcessRecord = make.training({"forward": 1.0})
+    return found
+
+
+SIMULATED = look("other", at("Maze._moved"), at("Maze.step"), at("Mazes.step", 7), at("main"))
+FORWARD = look("forward", at("Net.forward"), at("Agent.update"), at("main"))
+
+
+def test_the_line_that_calls_the_innermost_step_is_named(record: ProcessRecord) -> None:
+    rest = look("other", at("main", 30))
+    found = own_step(replace(record, sampled=(SIMULATED, FORWARD, rest)))
+    assert found is not None
+    assert found.frac == pytest.approx(0.5)
+    assert found.site.leaf == at("Mazes.step", 7)
+
+
+def test_a_step_that_trains_is_none(record: ProcessRecord) -> None:
+    trains = look("forward", at("Net.forward"), at("Trainer.step"), at("main"))
+    beside = look("other", at("Trainer.log"), at("Trainer.step"), at("main"))
+    assert own_step(replace(record, sampled=(trains, beside))) is None
+
+
+def test_too_few_looks_or_another_stage_tell_nothing(record: ProcessRecord) -> None:
+    few, before = replace(SIMULATED, count=4), replace(SIMULATED, stage="startup")
+    assert own_step(replace(record, sampled=(few, FORWARD))) is None
+    assert own_step(replace(record, sampled=(before, FORWARD))) is None
