@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.diagnose.causes import CAUSES, evaluation_stall
 from stoker.diagnose.causes.signals import GpuSignals, Signals, signals, waits
 from stoker.diagnose.causes.thresholds import (
+    ASKED_PCT,
     BUSY_FOR_BATCH_PCT,
     HEALTHY_CEILING,
     HEALTHY_WORK_PCT,
@@ -55,8 +56,14 @@ def judge(found: Signals) -> Verdict:
 
 def _what_work(found: Signals) -> str:
     """The counters tell that the multiprocessors work, not on what: plain FP32 products, and chains of small
-    operations beside a good model, look like a healthy net of convolutions there."""
-    gpu = found.gpu
+    operations beside a good model, look like a healthy net of convolutions there. Nor is known what a model
+    is asked for without gradients, where no environment takes the answer."""
+    asked_pct, gpu = found.host_pct["infer"] - found.acting_pct, found.gpu
+    if asked_pct >= ASKED_PCT:
+        return (
+            f"whether it is evaluated too often: {asked_pct:.0f} % of the thread's time is the model without "
+            "gradients; stoker run --eval module:function -- … counts an evaluation apart"
+        )
     if gpu is None or gpu.tensor_pct is None or gpu.chains is not None or gpu.tensor_pct >= TENSOR_FEW_PCT:
         return ""
     plain = "" if gpu.fp32_pct is None else f", plain FP32 at {gpu.fp32_pct:.0f} %"

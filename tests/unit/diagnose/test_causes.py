@@ -261,6 +261,14 @@ def test_real_work_is_healthy_though_a_little_is_lost() -> None:
     assert [one.code for one in told.findings] == ["SK202"]
 
 
+def test_a_healthy_model_that_is_asked_a_lot_may_be_evaluated() -> None:
+    host = {"infer": 30.0, "forward": 30.0, "backward": 38.0, "other": 2.0}
+    asked = judge(seen(host))
+    assert asked.outcome is Outcome.HEALTHY
+    assert "30 % of the thread's time is the model without gradients" in asked.would_tell
+    assert judge(seen(host, acting_pct=30.0)).would_tell == ""
+
+
 def test_no_cause_above_the_least_gain_is_healthy() -> None:
     assert judge(seen({"forward": 80.0, "other": 8.0, "data": 4.0})).outcome is Outcome.HEALTHY
 

@@ -10,6 +10,9 @@ highly input-bound; TraceML 0.5.0 warns at 10 % and 20 % (both read in source, 2
 HEALTHY_WORK_PCT = 85.0
 HEALTHY_CEILING = 1.05
 """Real work of the window, and the largest gain not worth a change: the bar of this project (2026-11)."""
+ASKED_PCT = 15.0
+"""Of the thread's time, the model without gradients where no environment takes its answer: from here on a
+healthy verdict says that it may be an evaluation. Own, 2026-11."""
 
 UNEXPLAINED_PCT = 10.0
 """Lost time that no cause explains and that is still too much to call a run healthy: own, 2026-11; the
