@@ -1,6 +1,6 @@
 #!/bin/sh
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
-# (gymnasium) may lie unpacked in carry/. Minutes each: tests 4, pages 3, busy 2, calls 1.5, injected 2.5 (with GPM and
+# (gymnasium) may lie unpacked in carry/. Minutes each: tests 8, pages 3, busy 2.5, calls 1.5, injected 2.5 (with GPM and
 # without), record 0.5, watcher 5, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
 # done again; options of the lab's run.py in LAB).
 #   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]

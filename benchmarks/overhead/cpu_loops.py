@@ -48,8 +48,7 @@ class OffPolicy:
 
     def objects(self) -> list[object]:
         """What Stoker's hooks are about, in this loop."""
-        nets = (self.actor, self.critic, self.target)
-        return hooked((self.actor_optimizer, self.critic_optimizer), nets, self.env)
+        return hooked(self)
 
     def tick(self) -> None:
         torch = self.torch

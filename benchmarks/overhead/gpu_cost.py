@@ -250,8 +250,7 @@ class SmallRl:
         self.item = torch.Tensor.item
 
     def objects(self) -> list[object]:
-        nets = (self.actor, self.critic, self.target)
-        return hooked((self.actor_optimizer, self.critic_optimizer), nets, self.env)
+        return hooked(self)
 
     def tick(self) -> None:
         torch = self.torch

@@ -67,13 +67,14 @@ class Turns:
             gc.callbacks.append(self.collector)
 
 
-def hooked(optimizers: Iterable[Any], nets: Iterable[Any], env: Any) -> list[object]:
-    """What hooks are about in a loop: these, the modules in the nets, and all wrappers of the env."""
-    held: list[object] = list(optimizers)
+def hooked(loop: Any) -> list[object]:
+    """What hooks are about in a loop of actor and critic: optimizers, wrappers of the env, modules."""
+    held: list[object] = [loop.actor_optimizer, loop.critic_optimizer]
+    env = loop.env
     while env is not None:
         held.append(env)
         env = vars(env).get("env")
-    return held + [part for net in nets for part in net.modules()]
+    return held + [part for net in (loop.actor, loop.critic, loop.target) for part in net.modules()]
 
 
 def _heir(kind: type) -> Any:

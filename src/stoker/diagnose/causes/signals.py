@@ -131,14 +131,16 @@ class Signals:
     def line_lost(self, line: LineShare) -> float:
         """The part of its phase's loss that is the line's."""
         whole = self.host_pct.get(line.phase, 0.0)
-        lost = self.lost(line.phase) + (self.own_launching() if line.phase == "other" else 0.0)
+        lost = self.own_code_lost() if line.phase == "other" else self.lost(line.phase)
         return lost * min(1.0, line.pct / whole) if whole > 0 else 0.0
+
+    def own_code_lost(self) -> float:
+        """Of the window, in `other`."""
+        return self.lost("other") + self.own_launching()
 
     def own_step_lost(self) -> float:
         """Of the window, in a simulator no hook knows."""
-        if self.own_step is None:
-            return 0.0
-        return (self.lost("other") + self.own_launching()) * self.own_step.frac
+        return self.own_code_lost() * self.own_step.frac if self.own_step else 0.0
 
     def own_launching(self) -> float:
         """Of the window: the GPU waits while the thread is in the user's own code, which gives it something
