@@ -54,7 +54,7 @@ def _own(found: Signals, step: OwnStep) -> Finding | None:
     return finding(
         CODE,
         NAME,
-        "the training thread is in a step() of your own, a simulator by its name, and computes nothing meanwhile",
+        "the training thread is in a step() of your own, a simulator by its name; the model rests meanwhile",
         lost,
         found.lost_of,
         [
