@@ -235,6 +235,11 @@ def test_a_simulator_no_hook_knows_is_an_environment() -> None:
     assert "SK301" not in codes(replace(found, elsewhere_cores=3.0)), "others of the run may step it"
 
 
+def test_large_figures_are_written_out() -> None:
+    found = judge(replace(FOUND["SK301"], env_steps_per_s=1812.6)).findings[0]
+    assert "1,813 env steps/s" in [one.text for one in found.evidence]
+
+
 def test_reads_gain_no_more_than_the_gpu_idles() -> None:
     found = replace(FOUND["SK401"], gpu=gpu(idle_pct=12.0))
     reads = next(one for one in judge(found).findings if one.code == "SK401")

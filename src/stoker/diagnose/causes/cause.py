@@ -95,4 +95,6 @@ def share(text: str, frac: float | None, source: str) -> Evidence | None:
 
 def number(text: str, value: float | None, unit: str, source: str) -> Evidence | None:
     """`text` has a place for the figure: `{}`."""
-    return None if value is None else Evidence(text.format(f"{value:.3g}"), value, unit, source)
+    if value is None:
+        return None
+    return Evidence(text.format(f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"), value, unit, source)
