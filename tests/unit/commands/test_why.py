@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,12 @@ from stoker.commands import why as verb
 Make = Any
 LEARNING = {"forward": 0.3, "backward": 0.3, "gc": 0.4}
 BUSY = {"forward": 0.45, "backward": 0.43, "gc": 0.12}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the project's folder, where `make demo` leaves a comparison behind."""
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path))
 
 
 @pytest.mark.parametrize(
