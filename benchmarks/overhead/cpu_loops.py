@@ -95,6 +95,8 @@ class Pixels(OffPolicy):
 class Supervised:
     """A loader in the training thread, one model, one optimizer."""
 
+    EPOCH = 50
+
     def __init__(self, width: int, batch: int, device: str) -> None:
         import torch
 
@@ -106,7 +108,7 @@ class Supervised:
             layers += [torch.nn.ReLU(), torch.nn.Linear(width, width)]
         self.model = torch.nn.Sequential(*layers).to(self.device)
         self.optimizer = torch.optim.Adam(self.model.parameters())
-        rows = torch.utils.data.TensorDataset(torch.randn(max(2048, batch), 64))
+        rows = torch.utils.data.TensorDataset(torch.randn(self.EPOCH * batch, 64))
         sampler = torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(rows), batch, True)
         self.loader = torch.utils.data.DataLoader(rows, sampler=sampler, batch_size=None)
         self.batches = iter(self.loader)

@@ -63,6 +63,7 @@ class Recorder(Stages):
         "range_totals",
         "batch_rows",
         "want_shape",
+        "model",
         "thinning",
         "within",
         "deferring",
@@ -89,7 +90,7 @@ class Recorder(Stages):
         self.totals = [0.0] * (THIN + 1)
         self.counts = [0] * (THIN + 1)
         self.after_model = False
-        self.modeled = False  # in a stretch passed over: a model was called with gradients, for looks alone
+        self.modeled = False  # a model was called with gradients; in a stretch passed over, for looks alone
         self.loose_s = 0.0
         self.acting_s = 0.0
         self.pending_infer_s = 0.0
@@ -117,6 +118,7 @@ class Recorder(Stages):
         self.range_totals = {}
         self.batch_rows = None
         self.want_shape = True
+        self.model = None  # one called with gradients lately, by weak reference
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
         self.deferring = False
@@ -205,7 +207,7 @@ class Recorder(Stages):
             self.totals[THIN] += now - self.since
             self.since = now
         self.phase = OTHER
-        self.after_model = False
+        self.after_model = self.modeled = False
         self.within = 0
 
     def snapshot(self):
@@ -248,11 +250,15 @@ class Recorder(Stages):
     # -- events ----------------------------------------------------------------------------------------
 
     def data_begins(self):
+        self.batch_asked_for()
+        return self.enter(DATA)
+
+    def batch_asked_for(self):
+        """What a model was just asked in eval mode is an evaluation; if one goes on, it may end here."""
         if self.eval_candidate is not None and self.stage is not wire.EVAL:
             self._begin_eval(self.eval_candidate)
         elif self.stage is wire.EVAL and self.eval_edge is None and not self.eval_named:
             self.eval_edge = self.snapshot()
-        return self.enter(DATA)
 
     def env_stepped(self, steps):
         """An env step makes the inference before it acting, and rules out that this is an evaluation."""

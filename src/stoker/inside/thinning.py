@@ -102,6 +102,7 @@ class Thinning:
         recorder = self.recorder
         if recorder.left == 0 and recorder.phase == THIN:
             recorder.phase = OTHER
+            recorder.modeled = False
             self.row_left = IN_A_ROW
         self.row_left -= 1
         if self.row_left < 0:
@@ -155,6 +156,7 @@ class Thinning:
                 self.pending[length] = self.pending.get(length, 0.0) + spent
             recorder.phase = OTHER
             recorder.within = 0
+            recorder.modeled = False
         self.before, self.start = recorder.totals.copy(), recorder.since
         self.whole = True
         recorder.left = 0

@@ -297,7 +297,8 @@ torch.cuda.is_initialized = lambda: True
 """
 JUDGE = """
 from _stoker_inside.hooks import transfers
-transfers._on_device = lambda value: getattr(value, "dtype", None) is __import__("torch").float64
+def there(value): return getattr(value, "dtype", None) is __import__("torch").float64
+transfers._on_device = transfers._is_cuda = there
 """
 TRANSFERS = """
 step()

@@ -280,6 +280,34 @@ def test_evaluation_is_kept_apart(how: str, recorded) -> None:
     assert all(content.t_s < 0.2 for content in training)
 
 
+PASSED_OVER = """
+train, valid = DataLoader(data, 4), DataLoader(data, 4)
+thinning = sys.modules["_stoker_inside.agent"].agent.recorder.thinning
+def epoch():
+    for (batch,) in train: step(batch)
+end = time.time() + 30
+while not thinning.active and time.time() < end: epoch()
+looked_closely = []
+for _ in range(3):
+    for _ in range(40):
+        epoch()
+        looked_closely.append(thinning.whole)
+    model.eval()
+    with torch.no_grad():
+        for (batch,) in LOADER: model(batch); spend(0.002)
+    model.train()
+assert looked_closely.count(True) <= 6, looked_closely  # those after an evaluation
+"""
+
+
+@pytest.mark.parametrize("loader", ["train", "valid"])
+def test_evaluation_is_seen_where_training_is_passed_over(loader: str, recorded) -> None:
+    record = recorded(PASSED_OVER.replace("LOADER", loader))
+    evaluations = [span.content for span in spans(record) if span.stage == "eval"]
+    assert [content.ticks for content in evaluations] == [0, 0, 0]
+    assert all(content.t_s >= 0.01 and content.phase("infer") > 0 for content in evaluations)
+
+
 def test_a_target_network_in_eval_mode_is_no_evaluation(recorded) -> None:
     code = "teacher = nn.Linear(4, 1).eval()\nfor (batch,) in DataLoader(data, 4):\n"
     code += "    with torch.no_grad(): goal = teacher(batch)\n    step(batch)\n"

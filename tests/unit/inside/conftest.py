@@ -24,6 +24,11 @@ class Clock:
         self.now += seconds
 
 
+class Model:
+    def __init__(self, training: bool) -> None:
+        self.training = training
+
+
 class Driven:
     """The recorder is fed as hooks would feed it; `flush` is what the pulse does once a second."""
 
@@ -42,13 +47,13 @@ class Driven:
         """The outermost call of a model."""
         hook = hooks.modules.ModuleHook(self.agent)
         hook.is_grad_enabled = lambda: graph
-        module = SimpleNamespace(training=training)
+        module = Model(training)
         hook._around(lambda _, seconds: self.clock.advance(seconds))(module, seconds)
 
     def model_on(self, work: Callable[[], object]) -> None:
         hook = hooks.modules.ModuleHook(self.agent)
         hook.is_grad_enabled = lambda: True
-        hook._around(lambda _: work())(SimpleNamespace(training=True))
+        hook._around(lambda _: work())(Model(True))
 
     def spend_on(
         self, phase: int, work: Callable[[], object], ends: Callable[..., object] | None = None
@@ -90,7 +95,7 @@ class SimpleOptimizer:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
     times = SimpleNamespace(perf_counter=fake, time=fake, clock_gettime=lambda _: fake(), CLOCK_BOOTTIME=7)
-    for module in (recorder, stages, pulse, thinning, hooks.base, hooks.modules):
+    for module in (recorder, stages, pulse, thinning, hooks.base, hooks.modules, hooks.transfers):
         monkeypatch.setattr(module, "perf_counter", fake)
     for module in (agent, telling):
         monkeypatch.setattr(module, "time", times)

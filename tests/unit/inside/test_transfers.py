@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from types import SimpleNamespace
 
 import pytest
 
 from stoker.inside import wire
 from stoker.inside.hooks.transfers import TransferHook
-from stoker.inside.wire import SYNC
 
 
 @pytest.fixture
@@ -16,13 +15,9 @@ def waiting(driven):
     """`waiting(seconds)`: the training thread waits, in this file."""
     hook = TransferHook(driven.agent)
     driven.agent.hooks.append(hook)
-
-    def wait(seconds: float) -> None:
-        start = driven.clock.now
-        driven.clock.advance(seconds)
-        hook.note(SYNC, driven.recorder.attribute(SYNC, start), sys._getframe())
-
-    return wait
+    on_gpu = SimpleNamespace(is_cuda=True)
+    read = hook._timed(lambda _tensor, seconds: driven.clock.advance(seconds), None)
+    return lambda seconds: read(on_gpu, seconds)
 
 
 def told(driven) -> dict[str, float]:

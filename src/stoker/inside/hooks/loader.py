@@ -1,8 +1,15 @@
 """`data`: the main process waiting for a batch, per DataLoader, and how full its queue was."""
 
+import functools
+import threading
 import weakref
+from time import perf_counter
 
+from ..dynamo import tracing_check
+from ..wire import DATA, EVAL
 from .base import Hook
+
+_get_ident = threading.get_ident
 
 LOADERS_MAX = 64
 
@@ -16,10 +23,16 @@ class Loaders:
     def __iter__(self):
         return iter(list(self._all))
 
-    def of(self, loader):
+    def known(self, loader):
         for known in self._all:
             if known.loader() is loader:
                 return known
+        return None
+
+    def of(self, loader):
+        known = self.known(loader)
+        if known is not None:
+            return known
         facts = _facts(loader)
         for known in self._all:
             if known.loader() is None and known.facts == facts or known.number == LOADERS_MAX - 1:
@@ -43,6 +56,8 @@ class Loader:
         self.depth_sum = 0
         self.depth_seen = 0
         self.empty = 0
+        self.trains = False  # there were ticks in its last pass: there will be some in the next
+        self.ticks_before = 0
         self._written = -1
 
     def take(self, loader, facts):
@@ -50,6 +65,16 @@ class Loader:
         self.facts = facts
         self.batch_size = loader.batch_size
         self.last_size = _last_size(loader)
+        self.samples = self.batch_size if not self.last_size else None  # of any batch
+
+    def note_depth(self, iterator):
+        """Batches waiting to be taken. Zero means that the training is about to wait."""
+        ready = iterator._task_info.get(iterator._rcvd_idx, ())
+        depth = iterator._data_queue.qsize() + (1 if len(ready) == 2 else 0)
+        self.depth_seen += 1
+        self.depth_sum += depth
+        if depth == 0:
+            self.empty += 1
 
     def samples_of(self, iterator, batch):
         if not self.batch_size:
@@ -83,29 +108,58 @@ class LoaderHook(Hook):
     def install(self, module):
         self.patch(module.DataLoader, "__iter__", self.part(_OpenHook).wrap(module.DataLoader.__iter__))
         base = module._BaseDataLoaderIter
-        self.patch(base, "__next__", self.wrap(base.__next__))
+        self.patch(base, "__next__", self._timed(base.__next__))
 
-    def begin(self, args):
-        loader = getattr(args[0], "_stoker_loader", None)
-        if loader is not None:
-            _note_depth(loader, args[0])
-        recorder = self.recorder
-        return loader, recorder.data_begins(), recorder.since
+    def _timed(self, original):
+        """Once a batch, out of cold caches: what `Recorder.enter` and `leave` do is written out here, as in
+        `Hook.timed`."""
+        hook, recorder, tracing = self, self.recorder, tracing_check()
 
-    def end(self, token, args, result):
-        if token is None:
-            return
-        loader, before, start = token
-        recorder = self.recorder
-        recorder.leave(before)
-        if loader is None or result is None:
-            return
-        waited = recorder.since - start
-        loader.batches += 1
-        loader.wait_s += waited
-        if waited > loader.wait_max_s:
-            loader.wait_max_s = waited
-        recorder.samples += loader.samples_of(args[0], result)
+        @functools.wraps(original)
+        def __next__(iterator):
+            if tracing() or _get_ident() != recorder.owner and not recorder.adopt():
+                return original(iterator)
+            try:
+                if hook.tripwire is not None:
+                    hook.tripwire()
+                fields = iterator.__dict__
+                loader = fields.get("_stoker_loader")
+                # (Workers given to it by a knob belong to an iterator of their own.)
+                if loader is not None and ("_data_queue" in fields or "_stoker_feeds" in fields):
+                    loader.note_depth(fields.get("_stoker_feeds", iterator))
+                if recorder.eval_candidate is not None or recorder.stage is EVAL:
+                    recorder.batch_asked_for()
+                before, start = recorder.phase, perf_counter()
+                recorder.after_model = recorder.modeled = False
+                recorder.totals[before] += start - recorder.since
+                recorder.counts[DATA] += 1
+                recorder.since = start
+                recorder.phase = DATA
+            except Exception as error:
+                hook.fail(error, "call")
+                return original(iterator)
+            batch = None
+            try:
+                batch = original(iterator)
+                return batch
+            finally:
+                try:
+                    now = perf_counter()
+                    recorder.totals[recorder.phase] += now - recorder.since
+                    recorder.since = now
+                    recorder.phase = before
+                    if loader is not None:
+                        loader.trains = recorder.ticks != loader.ticks_before or bool(recorder.log)
+                        if batch is not None:
+                            loader.batches += 1
+                            loader.wait_s += now - start
+                            if now - start > loader.wait_max_s:
+                                loader.wait_max_s = now - start
+                            recorder.samples += loader.samples or loader.samples_of(iterator, batch)
+                except Exception as error:
+                    hook.fail(error, "call")
+
+        return __next__
 
 
 class _OpenHook(Hook):
@@ -115,7 +169,10 @@ class _OpenHook(Hook):
 
     def begin(self, args):
         recorder = self.recorder
-        recorder.thinning.look_closely()  # an evaluation may begin
+        recorder.replay()
+        loader = self.agent.loaders.known(args[0])
+        if loader is None or not (loader.trains and recorder.in_training_mode()):
+            recorder.thinning.look_closely()  # an evaluation may begin
         return recorder.data_begins(), recorder.since
 
     def end(self, token, args, result):
@@ -127,22 +184,9 @@ class _OpenHook(Hook):
             return
         loader = self.agent.loaders.of(args[0])
         loader.epochs += 1
+        loader.ticks_before = self.recorder.ticks
         loader.open_s += self.recorder.since - start
         result._stoker_loader = loader  # the iterator is never pickled: torch forbids it
-
-
-def _note_depth(loader, iterator):
-    """Batches waiting to be taken. Zero means that the training is about to wait."""
-    iterator = getattr(iterator, "_stoker_feeds", iterator)  # workers given to it by a knob
-    queue = getattr(iterator, "_data_queue", None)
-    if queue is None:
-        return
-    ready = iterator._task_info.get(iterator._rcvd_idx, ())
-    depth = queue.qsize() + (1 if len(ready) == 2 else 0)
-    loader.depth_seen += 1
-    loader.depth_sum += depth
-    if depth == 0:
-        loader.empty += 1
 
 
 def _rows_of(batch):

@@ -5,6 +5,7 @@ torch's own two-line `_wrapped_call_impl` does, in its place, and looks closer o
 """
 
 import threading
+import weakref
 from time import perf_counter
 
 from ..recorder import TRANSPARENT
@@ -40,23 +41,26 @@ class ModuleHook(Hook):
             self.recorder.thinning.hold("fault")
 
     def begin(self, args):
-        """Once a second the batch is looked at too; the rest is written out in `_outermost`."""
+        """Once a second batch and model are looked at too; the rest is written out in `_outermost`."""
         recorder = self.recorder
         recorder.want_shape = False
-        recorder.batch_rows = _rows(args)
+        recorder.batch_rows = _rows(args[1:])
+        if self.is_grad_enabled():
+            recorder.model = weakref.ref(args[0])
 
     def _in_place(self, original):
         recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
 
         def __call__(self, *args, **kwargs):
-            phase = recorder.phase
-            if TRANSPARENT[phase] or _get_ident() != recorder.owner and not recorder.adopt():
-                if phase == THIN and not recorder.modeled:
+            if not recorder.modeled:
+                phase = recorder.phase
+                if not TRANSPARENT[phase] and (_get_ident() == recorder.owner or recorder.adopt()):
+                    return outermost(self, args, kwargs)
+                if phase == THIN:
                     recorder.modeled = is_grad_enabled()
-                if self._compiled_call_impl is not None:
-                    return self._compiled_call_impl(*args, **kwargs)
-                return self._call_impl(*args, **kwargs)
-            return outermost(self, args, kwargs)
+            if self._compiled_call_impl is not None:
+                return self._compiled_call_impl(*args, **kwargs)
+            return self._call_impl(*args, **kwargs)
 
         return __call__
 
@@ -64,12 +68,13 @@ class ModuleHook(Hook):
         recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
 
         def __call__(self, *args, **kwargs):
-            phase = recorder.phase
-            if TRANSPARENT[phase] or _get_ident() != recorder.owner and not recorder.adopt():
-                if phase == THIN and not recorder.modeled:
+            if not recorder.modeled:
+                phase = recorder.phase
+                if not TRANSPARENT[phase] and (_get_ident() == recorder.owner or recorder.adopt()):
+                    return outermost(self, args, kwargs)
+                if phase == THIN:
                     recorder.modeled = is_grad_enabled()
-                return original(self, *args, **kwargs)
-            return outermost(self, args, kwargs)
+            return original(self, *args, **kwargs)
 
         return __call__
 
@@ -82,7 +87,7 @@ class ModuleHook(Hook):
                 if hook.tripwire is not None:
                     hook.tripwire()
                 if recorder.want_shape:
-                    hook.begin(args)
+                    hook.begin((module, *args))
                 graph = is_grad_enabled()
                 if recorder.stage is EVAL or not (graph or module.training):
                     recorder.may_be_eval(graph)

@@ -8,6 +8,7 @@ import functools
 import sys
 import threading
 from itertools import takewhile
+from operator import attrgetter
 from time import perf_counter
 
 from .. import wire
@@ -16,6 +17,7 @@ from ..wire import H2D, SYNC
 from .base import Hook
 
 _get_ident, _getframe = threading.get_ident, sys._getframe
+_is_cuda = attrgetter("is_cuda")
 _READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "nonzero")
 _MOVES = ("to", "cuda")
 NOTED_MAX = 200_000
@@ -56,7 +58,7 @@ class TransferHook(Hook):
         torch = sys.modules["torch"]
         tensor = torch.Tensor
         for name in _READS:
-            self._put_on(tensor, name, _is_read, SYNC)
+            self._put_on(tensor, name, None, SYNC)
         for name in _MOVES:
             self._put_on(tensor, name, _is_move, H2D)
         self._put_on(tensor, "copy_", _is_copy, H2D)
@@ -71,7 +73,8 @@ class TransferHook(Hook):
         self.patch(owner, name, call)
 
     def _timed(self, original, judge):
-        """Once in a tick of a millisecond, right after the GPU ran dry: as few calls of Python as can be."""
+        """`judge` says what it was; without one, it is a read. Once in a tick of a millisecond, right after
+        the GPU ran dry: as few calls of Python as can be."""
         recorder, hook = self.recorder, self
 
         @functools.wraps(original)
@@ -83,20 +86,21 @@ class TransferHook(Hook):
             try:
                 if hook.tripwire is not None:
                     hook.tripwire()
-                phase = judge(args, result)
+                if judge is not None:
+                    phase = judge(args, result)
+                else:
+                    phase = SYNC if _is_cuda(args[0]) else None
                 if phase is not None:
-                    hook.note(phase, recorder.attribute(phase, start), _getframe(1))
+                    seconds, frame, noted = recorder.attribute(phase, start), _getframe(1), hook.noted
+                    known = hook.spots.get((id(frame.f_code), frame.f_lasti))
+                    place = known[0] if known is not None else hook.place(frame)
+                    if len(noted) < NOTED_MAX:
+                        noted.append((recorder.since, phase, place, seconds))
             except Exception as error:
                 hook.fail(error, "call")
             return result
 
         return call
-
-    def note(self, phase, seconds, frame):
-        known = self.spots.get((id(frame.f_code), frame.f_lasti))
-        place = known[0] if known is not None else self._place(frame)
-        if len(self.noted) < NOTED_MAX:
-            self.noted.append((self.recorder.since, phase, place, seconds))
 
     def settle(self, last):
         """Each in the stage it was in, which is known once a tick is over; called by the pulse."""
@@ -112,7 +116,7 @@ class TransferHook(Hook):
     def forked(self):
         self.noted, self.spots = [], {}
 
-    def _place(self, frame):
+    def place(self, frame):
         """Where the user's own code asks, this very spot tells the place; the code is kept, and so its id."""
         place, code = self.agent.places.of(frame), frame.f_code
         if self.agent.places.kind(code) == USER and len(self.spots) < wire.PLACES_MAX:
@@ -122,10 +126,6 @@ class TransferHook(Hook):
 
 def _on_device(value):
     return getattr(value, "is_cuda", False)
-
-
-def _is_read(args, result):
-    return SYNC if _on_device(args[0]) else None
 
 
 def _is_move(args, result):
