@@ -393,6 +393,14 @@ def test_launches_between_many_reads_are_of_the_reads() -> None:
     assert codes(one) == ["SK401", "SK402"]
 
 
+def test_reads_that_take_next_to_nothing_are_no_storm() -> None:
+    reads = tuple(BlockingLine("sync", PLACE, 1.0, 0.5) for _ in range(5))
+    host = {"sync": 2.5, "other": 37.5, "forward": 60.0}
+    found = on_gpu({}, host, gpu=gpu(launching_pct={"other": 25.0, "forward": 40.0}), blocking=reads)
+    (told,) = judge(found).findings
+    assert (told.code, told.recoverable_frac) == ("SK402", pytest.approx(0.65))
+
+
 def test_without_counters_the_names_of_kernels_tell() -> None:
     dark = gpu(busy_pct=97.0, real_work_pct=90.0, idle_pct=3.0, tensor_pct=None, dram_pct=None)
     host = {"forward": 100.0}

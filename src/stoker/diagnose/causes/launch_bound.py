@@ -9,7 +9,6 @@ from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
-from stoker.diagnose.causes.thresholds import READS_STORM
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK402", "launch-bound"
@@ -59,7 +58,7 @@ def _own(found: Signals) -> dict[str, float]:
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
     taken = {**host_computes_pct(found), "other": 100 * hot_launching(found)}
     launching = {phase: max(0.0, pct - taken.get(phase, 0.0)) for phase, pct in launching.items()}
-    if found.reads_per_tick() >= READS_STORM:
+    if found.reads_storm():
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
-from stoker.diagnose.causes.thresholds import READS_STORM, WAITING_LINE_FRAC
+from stoker.diagnose.causes.thresholds import READS_FRAC, READS_STORM, WAITING_LINE_FRAC
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
@@ -145,13 +145,18 @@ class Signals:
     def own_launching(self) -> float:
         """Of the window: the GPU waits while the thread is in the user's own code, which gives it something
         now and then. Between many reads a tick each launch finds the GPU empty: that is of the reads."""
-        if self.gpu is None or self.reads_per_tick() >= READS_STORM:
+        if self.gpu is None or self.reads_storm():
             return 0.0
         return self.gpu.launching_pct.get("other", 0.0) / 100
 
     def with_edges_of(self, whole: Signals) -> Signals:
         """The part of a run, with what is told from single ticks and is known for all of it only."""
         return replace(self, edge_data_frac=whole.edge_data_frac, edge_tick_frac=whole.edge_tick_frac)
+
+    def reads_storm(self) -> bool:
+        """Many reads a tick, which take some time: launches between them are small because of them."""
+        waiting = self.host_pct.get("sync", 0.0) / 100
+        return self.reads_per_tick() >= READS_STORM and waiting >= READS_FRAC
 
     def reads_per_tick(self) -> float:
         return sum(line.per_tick for line in self.blocking if line.phase == "sync")

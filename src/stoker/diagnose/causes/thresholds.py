@@ -86,7 +86,10 @@ by element operations (`diagnose/chains.py` has the measured shares). Own, 2026-
 BROAD_FRAC = 0.8
 """Real work of busy, from which on kernels fill the card: own, 2026-11."""
 READS_STORM = 4.0
-"""Reads a tick from which on the launches between them are small because of the reads: own, 2026-11."""
+READS_FRAC = 0.05
+"""Reads a tick, and their part of the thread's time, from which on the launches between them are small
+because of the reads. (The checks of torch.distributions are four reads in a tick of SAC, and 2 % of it.) Own,
+2026-11."""
 FREES_PER_TICK = 0.25
 RETRIES_PER_TICK = 0.01
 """Blocks given back to the driver, and times the allocator emptied its cache to find room: none in a steady

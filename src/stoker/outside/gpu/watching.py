@@ -20,7 +20,7 @@ from stoker.outside.gpu.seam import Box, Facts, Gpus, Refused
 from stoker.outside.journal import Journal
 
 INTERVAL_S = 0.2
-SHARE_MAX = 0.01
+SHARE_MAX = 0.008
 """Of a core. One look at an H200 with GPM takes 1.7 to 2.5 ms of CPU (driver 580, 2026-11)."""
 DEAR_S = 1.0
 IDLE_PCT = 0.5
