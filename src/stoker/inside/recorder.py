@@ -62,6 +62,7 @@ class Recorder(Stages):
         "eval_named",
         "range_totals",
         "batch_rows",
+        "shape",
         "want_shape",
         "model",
         "thinning",
@@ -117,6 +118,7 @@ class Recorder(Stages):
         self.eval_named = 0
         self.range_totals = {}
         self.batch_rows = None
+        self.shape = None  # with gradients or not, and what the model was given
         self.want_shape = True
         self.model = None  # one called with gradients lately, by weak reference
         self.thinning = Thinning(self)

@@ -109,6 +109,7 @@ class Telling:
     def _second(self, snapshot, ticks):
         recorder = self.agent.recorder
         durations = [duration for _, duration, _ in ticks]
+        shape, recorder.shape = recorder.shape, None
         self.agent.writer.row(
             wire.SECOND,
             {
@@ -119,6 +120,7 @@ class Telling:
                 "env_calls": recorder.env_calls,
                 "steps": recorder.steps,
                 "batch_rows": recorder.batch_rows,
+                "shape": shape,
                 "pulse_s": round(self.agent.pulse.cost_s, 6),
                 "closely_frac": round(recorder.thinning.closely_frac, 3),
             },

@@ -175,6 +175,14 @@ class Blocking:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelInput:
+    graph: bool
+    """Gradients are recorded."""
+    shape: tuple[int, ...]
+    """Of the first tensor."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceUse:
     """A GPU this process uses, with what torch's allocator held there at one moment."""
 
@@ -247,6 +255,8 @@ class ProcessRecord:
     lost_rows: int = 0
     unreadable_rows: int = 0
     batch_rows: int | None = None
+    shapes: dict[ModelInput, int] = field(default_factory=dict)
+    """What the model was given in training, looked at once a second: how often each was seen."""
     tick_times: TickTimes | None = None
     """Of all ticks, or of the last minutes of a long run; None where they are too many to read in no time."""
     file: str = ""

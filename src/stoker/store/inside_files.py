@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import isfinite
@@ -21,6 +22,7 @@ from stoker.model.record import (
     Line,
     Loader,
     Mark,
+    ModelInput,
     Place,
     ProcessRecord,
     Raised,
@@ -111,6 +113,7 @@ class _Collected:
         self.seconds: list[Second] = []
         self.steps: tuple[int, ...] = ()
         self.batch_rows: int | None = None
+        self.shapes: Counter[ModelInput] = Counter()
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
         self.elements: dict[str, int] = {}
@@ -164,6 +167,9 @@ class _Collected:
                 self.seconds.append(_second(row))
                 self.steps = tuple(int(count) for count in row.get("steps") or ())
                 self.batch_rows = _maybe(int, row.get("batch_rows"))
+                if row.get("shape") and row.get("stage") == wire.TRAIN:
+                    graph, shape = row["shape"]
+                    self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape))] += 1
             case wire.MARK:
                 self.marks.append(Mark(str(row["stage"]), _sums(row)))
             case wire.OPTIMIZER:
@@ -240,6 +246,7 @@ class _Collected:
             lost_rows=self.lost,
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
+            shapes=dict(self.shapes),
             devices=tuple(self.devices),
             deep=self.deep,
             knobs=self.knobs,

@@ -393,6 +393,16 @@ def test_launches_between_many_reads_are_of_the_reads() -> None:
     assert codes(one) == ["SK401", "SK402"]
 
 
+def test_a_row_at_a_time_is_seen_without_an_environment() -> None:
+    found = seen({**WORK, "infer": 36.0, "other": 4.0}, one_row_frac=0.9)
+    (told,) = judge(found).findings
+    assert (told.code, told.recoverable_frac) == ("SK302", pytest.approx(0.36 * 0.9))
+    assert "one row at a time" in told.says
+    assert codes(replace(found, one_row_frac=0.5)) == []
+    vector = replace(found, envs_per_call=8.0, acting_pct=36.0)
+    assert codes(vector) == ["SK302"], "many environments to a step, and a call of the model for each"
+
+
 def test_reads_that_take_next_to_nothing_are_no_storm() -> None:
     reads = tuple(BlockingLine("sync", PLACE, 1.0, 0.5) for _ in range(5))
     host = {"sync": 2.5, "other": 37.5, "forward": 60.0}

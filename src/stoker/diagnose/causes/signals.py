@@ -14,6 +14,7 @@ from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
+from stoker.diagnose.model_inputs import one_row_frac
 from stoker.diagnose.own_steps import OwnStep, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
@@ -119,6 +120,8 @@ class Signals:
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
     own_step: OwnStep | None = None
     """A simulator no hook knows, where the model is asked for actions."""
+    one_row_frac: float | None = None
+    """Of the model's calls without gradients: those with one row of what is trained in batches."""
 
     @property
     def lost_of(self) -> str:
@@ -214,6 +217,7 @@ def signals(summary: Summary) -> Signals | None:
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         own_step=_own_step(main),
+        one_row_frac=one_row_frac(main.record.shapes),
     )
 
 

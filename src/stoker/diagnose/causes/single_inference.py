@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import ENVS_ONE
-from stoker.model.finding import Finding, Fix
+from stoker.diagnose.causes.thresholds import ENVS_ONE, ONE_ROW_FRAC
+from stoker.model.finding import Evidence, Finding, Fix
 
 CODE, NAME = "SK302", "one inference per environment"
 _FIXES = (
@@ -20,24 +20,41 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.envs_per_call is None or found.envs_per_call > ENVS_ONE:
+    one_env = found.envs_per_call is not None and found.envs_per_call <= ENVS_ONE
+    if not one_env and (found.one_row_frac or 0.0) < ONE_ROW_FRAC:
         return None
-    lost = acting_lost(found)
+    each = "environment" if one_env else "row"
     return finding(
         CODE,
         NAME,
-        "the model is called for one environment at a time: a batch of one costs nearly as much as of 64",
-        lost,
+        f"the model is called for one {each} at a time: a batch of one costs nearly as much as of 64",
+        acting_lost(found),
         found.lost_of if found.gpu else "time of the model's calls",
-        [
-            share("of the training thread's time is acting", found.acting_pct / 100, "host clock"),
-            number("environments to an env step: {}", found.envs_per_call, "envs", "host clock"),
-            number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
-        ],
+        _acting(found) if found.envs_per_call is not None else _asking(found),
         "time the policy with 1 row and with 64: if both take about as long, batching is free",
         _FIXES,
         found.call_sites.get("infer"),
     )
+
+
+def _acting(found: Signals) -> list[Evidence | None]:
+    return [
+        share("of the training thread's time is acting", found.acting_pct / 100, "host clock"),
+        number("environments to an env step: {}", found.envs_per_call, "envs", "host clock"),
+        number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
+        _one_row(found),
+    ]
+
+
+def _asking(found: Signals) -> list[Evidence | None]:
+    """Nobody is known to step an environment; a row at a time is a row at a time."""
+    infer = found.host_pct["infer"] / 100
+    told = share("of the training thread's time is the model without gradients", infer, "host clock")
+    return [told, _one_row(found)]
+
+
+def _one_row(found: Signals) -> Evidence | None:
+    return share("of these calls have a single row", found.one_row_frac, "looked at once a second")
 
 
 def acting_lost(found: Signals) -> float:
@@ -46,8 +63,10 @@ def acting_lost(found: Signals) -> float:
     infer_pct = found.host_pct["infer"]
     if infer_pct <= 0:
         return 0.0
+    one_row_pct = infer_pct * (found.one_row_frac or 0.0)
+    acting_pct = found.acting_pct if found.envs_per_call is not None else one_row_pct
     launching = found.gpu.launching_pct.get("infer", 0.0) / 100 if found.gpu else 0.0
-    return (found.lost("infer") + launching) * min(1.0, found.acting_pct / infer_pct)
+    return (found.lost("infer") + launching) * min(1.0, acting_pct / infer_pct)
 
 
 CAUSE = Cause(CODE, NAME, find)

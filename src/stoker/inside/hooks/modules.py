@@ -13,6 +13,7 @@ from ..wire import EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
 from .base import Hook
 
 _get_ident = threading.get_ident
+DIMENSIONS_MAX = 6
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
 
 
@@ -44,8 +45,10 @@ class ModuleHook(Hook):
         """Once a second batch and model are looked at too; the rest is written out in `_outermost`."""
         recorder = self.recorder
         recorder.want_shape = False
-        recorder.batch_rows = _rows(args[1:])
-        if self.is_grad_enabled():
+        graph, shape = self.is_grad_enabled(), _shape(args[1:])
+        recorder.batch_rows = shape[0] if shape else None
+        recorder.shape = [graph, shape] if shape else None
+        if graph:
             recorder.model = weakref.ref(args[0])
 
     def _in_place(self, original):
@@ -124,10 +127,10 @@ class ModuleHook(Hook):
         return outermost
 
 
-def _rows(args):
-    """Rows of the first tensor given to the model: the batch as the model sees it."""
+def _shape(args):
+    """Of the first tensor given to the model: the batch as the model sees it."""
     for value in args:
         shape = getattr(value, "shape", None)
         if shape is not None and len(shape):
-            return int(shape[0])
+            return [int(size) for size in shape[:DIMENSIONS_MAX]]
     return None

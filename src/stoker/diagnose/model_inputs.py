@@ -1,0 +1,21 @@
+"""What the model is given, with gradients and without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stoker.model.record import ModelInput
+
+LOOKS_MIN = 5
+
+
+def one_row_frac(shapes: Mapping[ModelInput, int]) -> float | None:
+    """Of the looks into calls without gradients: those with a single row of what is trained in batches. None
+    where too few were looked at, or it is trained row by row, too."""
+    batches = [given.shape for given in shapes if given.graph and given.shape[0] > 1]
+    asked = {given.shape: looks for given, looks in shapes.items() if not given.graph}
+    looks = sum(asked.values())
+    if looks < LOOKS_MIN or not batches:
+        return None
+    rows = {shape[1:] for shape in batches} | {(1, *shape[1:]) for shape in batches}
+    return sum(count for shape, count in asked.items() if shape in rows) / looks

@@ -1,0 +1,33 @@
+"""A single row of what is trained in batches, with its first axis or without."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.diagnose.model_inputs import one_row_frac
+from stoker.model.record import ModelInput
+
+TRAINED = {ModelInput(True, (64, 8)): 10}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({(1, 8): 20}, 1.0),
+        ({(8,): 20}, 1.0),
+        ({(1, 8): 15, (64, 8): 5}, 0.75),
+        ({(64, 8): 20}, 0.0),
+        ({(1, 64, 8): 20}, 0.0),
+        ({(1, 9): 20}, 0.0),
+        ({(1, 8): 4}, None),
+        ({}, None),
+    ],
+)
+def test_how_much_is_asked_row_by_row(asked: dict[tuple[int, ...], int], told: float | None) -> None:
+    shapes = {**TRAINED, **{ModelInput(False, shape): looks for shape, looks in asked.items()}}
+    assert one_row_frac(shapes) == told
+
+
+def test_trained_row_by_row() -> None:
+    shapes = {ModelInput(True, (1, 8)): 10, ModelInput(False, (1, 8)): 10}
+    assert one_row_frac(shapes) is None
