@@ -64,7 +64,7 @@ class Recorder(Stages):
         "batch_rows",
         "shape",
         "want_shape",
-        "model",
+        "opened",
         "thinning",
         "within",
         "deferring",
@@ -120,7 +120,7 @@ class Recorder(Stages):
         self.batch_rows = None
         self.shape = None  # with gradients or not, and what the model was given
         self.want_shape = True
-        self.model = None  # one called with gradients lately, by weak reference
+        self.opened = False  # a loader that trains, and no model was called since
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
         self.deferring = False
@@ -209,7 +209,7 @@ class Recorder(Stages):
             self.totals[THIN] += now - self.since
             self.since = now
         self.phase = OTHER
-        self.after_model = self.modeled = False
+        self.after_model = self.modeled = self.opened = False
         self.within = 0
 
     def snapshot(self):

@@ -41,11 +41,6 @@ class Stages:
         elif not self.eval_named:
             self._end_eval()
 
-    def in_training_mode(self):
-        """Has nobody called `eval()` on the model that is trained?"""
-        model = self.model and self.model()
-        return model is not None and model.training
-
     def _begin_eval(self, since):
         self.eval_candidate = self.eval_edge = None
         if len(self.marks) >= wire.MARKS_MAX:  # stages that change this often are none

@@ -143,6 +143,7 @@ class Thinning:
     def look_closely(self):
         """What begins now may be no training: it is looked at as a whole."""
         recorder = self.recorder
+        recorder.opened = False
         if not self.active or recorder.replaying:
             return
         recorder.replay()

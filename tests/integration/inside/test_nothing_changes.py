@@ -297,8 +297,7 @@ torch.cuda.is_initialized = lambda: True
 """
 JUDGE = """
 from _stoker_inside.hooks import transfers
-def there(value): return getattr(value, "dtype", None) is __import__("torch").float64
-transfers._on_device = transfers._is_cuda = there
+transfers.getattr = lambda value, *_: getattr(value, "dtype", None) is __import__("torch").float64
 """
 TRANSFERS = """
 step()

@@ -281,7 +281,21 @@ def test_evaluation_is_kept_apart(how: str, recorded) -> None:
 
 
 PASSED_OVER = """
-train, valid = DataLoader(data, 4), DataLoader(data, 4)
+class Scaled(nn.Module):  # as torchvision's transforms are
+    def forward(self, row): return row * 1.0
+class Rows(torch.utils.data.Dataset):
+    scaled = Scaled()
+    def __len__(self): return 24
+    def __getitem__(self, index): return (self.scaled(data[index][0]),)
+train, valid, ema = DataLoader(Rows(), 4), DataLoader(Rows(), 4), nn.Linear(4, 1).eval()
+def evaluate(loader, late=False, averaged=False):
+    if not (late or averaged): model.eval()
+    with torch.no_grad():
+        for (batch,) in loader:
+            if late: model.eval()
+            (ema if averaged else model)(batch)
+            spend(0.002)
+    model.train()
 thinning = sys.modules["_stoker_inside.agent"].agent.recorder.thinning
 def epoch():
     for (batch,) in train: step(batch)
@@ -292,20 +306,44 @@ for _ in range(3):
     for _ in range(40):
         epoch()
         looked_closely.append(thinning.whole)
-    model.eval()
-    with torch.no_grad():
-        for (batch,) in LOADER: model(batch); spend(0.002)
-    model.train()
+    evaluate(HOW)
 assert looked_closely.count(True) <= 6, looked_closely  # those after an evaluation
 """
 
 
-@pytest.mark.parametrize("loader", ["train", "valid"])
-def test_evaluation_is_seen_where_training_is_passed_over(loader: str, recorded) -> None:
-    record = recorded(PASSED_OVER.replace("LOADER", loader))
+@pytest.mark.parametrize("how", ["valid", "train", "train, late=True", "train, averaged=True"])
+def test_evaluation_is_seen_where_training_is_passed_over(how: str, recorded) -> None:
+    record = recorded(PASSED_OVER.replace("HOW", how))
     evaluations = [span.content for span in spans(record) if span.stage == "eval"]
     assert [content.ticks for content in evaluations] == [0, 0, 0]
     assert all(content.t_s >= 0.01 and content.phase("infer") > 0 for content in evaluations)
+
+
+ENCODED = """
+class Rows(torch.utils.data.Dataset):
+    encoder = nn.Linear(4, 4).eval()
+    def __len__(self): return 24
+    def __getitem__(self, index):
+        with torch.no_grad(): return (self.encoder(data[index][0]),)
+train = DataLoader(Rows(), 4)
+"""
+
+
+def test_an_encoder_in_the_data_set_is_no_evaluation(recorded) -> None:
+    loop = PASSED_OVER[PASSED_OVER.index("thinning =") :].replace("evaluate(HOW)", "pass")
+    record = recorded(ENCODED + loop)
+    assert {span.stage for span in spans(record)} == {"startup", "train", "after"}
+
+
+def test_a_pass_without_gradients_is_inference_where_training_is_passed_over(recorded) -> None:
+    """As `torch.optim.swa_utils.update_bn` makes it: in training mode, over the training's loader."""
+    last = "before = thinning.recorder.totals[:]\nwith torch.no_grad():\n"
+    last += "    for (batch,) in train: model(batch)\n"
+    last += "infer = sys.modules['_stoker_inside.wire'].INFER\n"
+    last += (
+        "assert thinning.recorder.counts[infer] >= 6 and thinning.recorder.totals[infer] > before[infer]\n"
+    )
+    recorded(PASSED_OVER.replace("evaluate(HOW)", "pass") + last)
 
 
 def test_a_target_network_in_eval_mode_is_no_evaluation(recorded) -> None:

@@ -223,6 +223,7 @@ class Hook:
                         if recorder.kept_since != since:
                             recorder.kept = recorder.totals.copy()
                             recorder.kept_since = since
+                        recorder.eval_candidate = None
                         recorder.log.append((ends, args and args[0], now, since, recorder.kept, 0.0, THIN, 0))
                         recorder.left -= 1
                         if recorder.left <= 0:

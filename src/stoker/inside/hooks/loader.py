@@ -171,7 +171,9 @@ class _OpenHook(Hook):
         recorder = self.recorder
         recorder.replay()
         loader = self.agent.loaders.known(args[0])
-        if loader is None or not (loader.trains and recorder.in_training_mode()):
+        if loader is not None and loader.trains:
+            recorder.opened = True  # the first call of a model tells
+        else:
             recorder.thinning.look_closely()  # an evaluation may begin
         return recorder.data_begins(), recorder.since
 

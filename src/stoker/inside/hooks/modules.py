@@ -1,11 +1,12 @@
 """The model's call: `forward` where gradients are recorded, `infer` where they are not.
 
 `torch.nn.Module.__call__` runs for every layer, so the replacement costs one comparison there: it does what
-torch's own two-line `_wrapped_call_impl` does, in its place, and looks closer only at the outermost call.
+torch's own two-line `_wrapped_call_impl` does, in its place, and looks closer only at the outermost call. In
+a stretch that is passed over (`thinning`) one thing is asked: is the first call after a loader was opened one
+without gradients? Then what begins is perhaps no training.
 """
 
 import threading
-import weakref
 from time import perf_counter
 
 from ..recorder import TRANSPARENT
@@ -42,14 +43,12 @@ class ModuleHook(Hook):
             self.recorder.thinning.hold("fault")
 
     def begin(self, args):
-        """Once a second batch and model are looked at too; the rest is written out in `_outermost`."""
+        """Once a second the batch is looked at too; the rest is written out in `_outermost`."""
         recorder = self.recorder
         recorder.want_shape = False
-        graph, shape = self.is_grad_enabled(), _shape(args[1:])
+        shape = _shape(args)
         recorder.batch_rows = shape[0] if shape else None
-        recorder.shape = [graph, shape] if shape else None
-        if graph:
-            recorder.model = weakref.ref(args[0])
+        recorder.shape = [self.is_grad_enabled(), shape] if shape else None
 
     def _in_place(self, original):
         recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
@@ -60,7 +59,12 @@ class ModuleHook(Hook):
                 if not TRANSPARENT[phase] and (_get_ident() == recorder.owner or recorder.adopt()):
                     return outermost(self, args, kwargs)
                 if phase == THIN:
-                    recorder.modeled = is_grad_enabled()
+                    if is_grad_enabled():
+                        if _get_ident() == recorder.owner:
+                            recorder.modeled, recorder.opened = True, False
+                    elif recorder.opened and not recorder.within and _get_ident() == recorder.owner:
+                        recorder.thinning.look_closely()
+                        return outermost(self, args, kwargs)
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs)
@@ -76,7 +80,12 @@ class ModuleHook(Hook):
                 if not TRANSPARENT[phase] and (_get_ident() == recorder.owner or recorder.adopt()):
                     return outermost(self, args, kwargs)
                 if phase == THIN:
-                    recorder.modeled = is_grad_enabled()
+                    if is_grad_enabled():
+                        if _get_ident() == recorder.owner:
+                            recorder.modeled, recorder.opened = True, False
+                    elif recorder.opened and not recorder.within and _get_ident() == recorder.owner:
+                        recorder.thinning.look_closely()
+                        return outermost(self, args, kwargs)
             return original(self, *args, **kwargs)
 
         return __call__
@@ -90,7 +99,7 @@ class ModuleHook(Hook):
                 if hook.tripwire is not None:
                     hook.tripwire()
                 if recorder.want_shape:
-                    hook.begin((module, *args))
+                    hook.begin(args)
                 graph = is_grad_enabled()
                 if recorder.stage is EVAL or not (graph or module.training):
                     recorder.may_be_eval(graph)

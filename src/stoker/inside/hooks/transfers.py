@@ -8,7 +8,6 @@ import functools
 import sys
 import threading
 from itertools import takewhile
-from operator import attrgetter
 from time import perf_counter
 
 from .. import wire
@@ -17,7 +16,6 @@ from ..wire import H2D, SYNC
 from .base import Hook
 
 _get_ident, _getframe = threading.get_ident, sys._getframe
-_is_cuda = attrgetter("is_cuda")
 _READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "nonzero")
 _MOVES = ("to", "cuda")
 NOTED_MAX = 200_000
@@ -89,7 +87,7 @@ class TransferHook(Hook):
                 if judge is not None:
                     phase = judge(args, result)
                 else:
-                    phase = SYNC if _is_cuda(args[0]) else None
+                    phase = SYNC if getattr(args[0], "is_cuda", False) else None
                 if phase is not None:
                     seconds, frame, noted = recorder.attribute(phase, start), _getframe(1), hook.noted
                     known = hook.spots.get((id(frame.f_code), frame.f_lasti))
