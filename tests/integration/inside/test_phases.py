@@ -43,6 +43,26 @@ def recorded(forked, tmp_path: Path):
     return run
 
 
+TRANSFORM = "type('T', (nn.Module,), {'forward': lambda self, x: spend(0.03) or x})()"
+PARTS = {
+    "data": "class Slow(torch.utils.data.Dataset):\n"
+    f"    transform = nn.Sequential({TRANSFORM})\n"
+    "    def __len__(self): return 1\n"
+    "    def __getitem__(self, i): return self.transform(torch.ones(1))\n"
+    "list(DataLoader(Slow()))",
+    "env": f"import gymnasium\nclass Env(gymnasium.Env):\n    physics = {TRANSFORM}\n"
+    "    def step(self, a): return self.physics(a)\nEnv().step(0)",
+}
+
+
+@pytest.mark.parametrize("phase", PARTS)
+def test_a_module_without_parameters_is_part_of_what_calls_it(phase: str, recorded) -> None:
+    """As torchvision's transforms are."""
+    record = recorded(PARTS[phase] + "\nstep()\n")
+    assert record.last.phase(phase) >= SPENT_S
+    assert record.last.phase("forward") < SPENT_S / 2
+
+
 SLOW = "type('Slow', (nn.Module,), {'forward': lambda self, x: spend(0.03) or x.sum()})()"
 PLACES = {
     "other": "spend(0.03)",

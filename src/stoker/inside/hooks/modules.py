@@ -10,11 +10,12 @@ import threading
 from time import perf_counter
 
 from ..recorder import TRANSPARENT
-from ..wire import EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
+from ..wire import DATA, ENV, EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
 from .base import Hook
 
 _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
+_HOSTS = (DATA, ENV)
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
 
 
@@ -95,6 +96,8 @@ class ModuleHook(Hook):
         hook, recorder, is_grad_enabled = self, self.recorder, self.is_grad_enabled
 
         def outermost(module, args, kwargs):
+            if recorder.phase in _HOSTS and not _learns(module):
+                return original(module, *args, **kwargs)
             try:
                 if hook.tripwire is not None:
                     hook.tripwire()
@@ -134,6 +137,14 @@ class ModuleHook(Hook):
                     hook.fail(error, "call")
 
         return outermost
+
+
+def _learns(module):
+    """Has it parameters? If not it is no model: a transform of a data set, a part of an environment."""
+    try:
+        return bool(module._parameters or module._modules and next(module.parameters(), None) is not None)
+    except Exception:
+        return True  # a module of its own kind
 
 
 def _shape(args):
