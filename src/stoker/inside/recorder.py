@@ -62,7 +62,7 @@ class Recorder(Stages):
         "eval_named",
         "range_totals",
         "batch_rows",
-        "shape",
+        "shapes",
         "want_shape",
         "opened",
         "thinning",
@@ -118,8 +118,8 @@ class Recorder(Stages):
         self.eval_named = 0
         self.range_totals = {}
         self.batch_rows = None
-        self.shape = None  # with gradients or not, and what the model was given
-        self.want_shape = True
+        self.shapes = [None, None]  # what a model was given, without gradients and with them
+        self.want_shape = [True, True]
         self.opened = False  # a loader that trains, and no model was called since
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
@@ -229,8 +229,9 @@ class Recorder(Stages):
         return self.acting_s * infer_s / seen_s if passed_over_s and seen_s > 0 else self.acting_s
 
     def snapshot_from_outside(self):
-        """The same for another thread, which may look while the training thread moves: then once more."""
-        for _ in range(20):
+        """The same for another thread, which may look while the training thread moves: then once more, for up
+        to 20 ms, since a busy machine may leave that thread without a core half-way."""
+        for _ in range(200):
             since, totals, phase = self.since, self.totals.copy(), self.phase
             now = perf_counter()
             if since == self.since and phase == self.phase and abs(sum(totals) - since + self.origin) < 2e-5:

@@ -56,7 +56,7 @@ class Telling:
             self._seldom(last)
         writer.lost += dropped
         writer.report_lost()
-        recorder.want_shape = True
+        recorder.want_shape = [True, True]
         recorder.thinning.review()
 
     def _lines_interval_s(self, now):
@@ -109,7 +109,7 @@ class Telling:
     def _second(self, snapshot, ticks):
         recorder = self.agent.recorder
         durations = [duration for _, duration, _ in ticks]
-        shape, recorder.shape = recorder.shape, None
+        shapes, recorder.shapes = recorder.shapes, [None, None]
         self.agent.writer.row(
             wire.SECOND,
             {
@@ -120,7 +120,7 @@ class Telling:
                 "env_calls": recorder.env_calls,
                 "steps": recorder.steps,
                 "batch_rows": recorder.batch_rows,
-                "shape": shape,
+                "shapes": shapes,
                 "pulse_s": round(self.agent.pulse.cost_s, 6),
                 "closely_frac": round(recorder.thinning.closely_frac, 3),
             },

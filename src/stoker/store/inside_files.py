@@ -167,9 +167,7 @@ class _Collected:
                 self.seconds.append(_second(row))
                 self.steps = tuple(int(count) for count in row.get("steps") or ())
                 self.batch_rows = _maybe(int, row.get("batch_rows"))
-                if row.get("shape") and row.get("stage") == wire.TRAIN:
-                    graph, shape = row["shape"]
-                    self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape))] += 1
+                self._shapes(row)
             case wire.MARK:
                 self.marks.append(Mark(str(row["stage"]), _sums(row)))
             case wire.OPTIMIZER:
@@ -254,6 +252,11 @@ class _Collected:
             lead=self.leads[-1][1] if self.leads else None,
             leads=tuple(self.leads),
         )
+
+    def _shapes(self, row: Row) -> None:
+        for graph, shape in enumerate(row.get("shapes") or ()):
+            if shape and row.get("stage") == wire.TRAIN:
+                self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape))] += 1
 
     def _sampled(self) -> Iterable[Sampled]:
         for phase, stage, place, count in self.lines:

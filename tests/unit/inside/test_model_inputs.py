@@ -20,7 +20,7 @@ def test_shapes_are_counted(driven) -> None:
     driven.flush()
     for graph, shape in [(True, (64, 8)), (False, (1, 8)), (False, (1, 8))]:
         called(graph, *shape)
-        called(True, 7, 7)  # the second in that second: not looked at
+        called(graph, 7, 7)  # the second in that second: not looked at
         driven.tick()
         driven.flush()
     driven.tick()

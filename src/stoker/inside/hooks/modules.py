@@ -43,13 +43,14 @@ class ModuleHook(Hook):
         if self.tripwire is not None:  # a fault for the tests: every call is to be counted, none passed over
             self.recorder.thinning.hold("fault")
 
-    def begin(self, args):
-        """Once a second the batch is looked at too; the rest is written out in `_outermost`."""
-        recorder = self.recorder
-        recorder.want_shape = False
-        shape = _shape(args)
-        recorder.batch_rows = shape[0] if shape else None
-        recorder.shape = [self.is_grad_enabled(), shape] if shape else None
+    def begin(self, graph, args):
+        """Once a second the batch is looked at too, with gradients and without; the rest is written out in
+        `_outermost`."""
+        recorder, shape = self.recorder, _shape(args)
+        recorder.want_shape[graph] = False
+        recorder.shapes[graph] = shape
+        if shape:
+            recorder.batch_rows = shape[0]
 
     def _in_place(self, original):
         recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
@@ -101,9 +102,9 @@ class ModuleHook(Hook):
             try:
                 if hook.tripwire is not None:
                     hook.tripwire()
-                if recorder.want_shape:
-                    hook.begin(args)
                 graph = is_grad_enabled()
+                if recorder.want_shape[graph]:
+                    hook.begin(graph, args)
                 if recorder.stage is EVAL or not (graph or module.training):
                     recorder.may_be_eval(graph)
                 elif graph:
