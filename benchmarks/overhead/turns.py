@@ -100,7 +100,7 @@ def in_turns(
         if told > 1.0:  # what the looking thread asks of the training thread once a second
             told = 0.0
             recorder.take_tick_rows()
-            recorder.want_shape = [True, True]
+            recorder.want_shapes = [True, True]
             recorder.thinning.want_settle = recorder.thinning.active
         ratios.append((math.log(seen[True][0] / seen[False][0]), math.log(seen[True][1] / seen[False][1])))
     turns.turn(True)

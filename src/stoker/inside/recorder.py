@@ -63,7 +63,7 @@ class Recorder(Stages):
         "range_totals",
         "batch_rows",
         "shapes",
-        "want_shape",
+        "want_shapes",
         "opened",
         "thinning",
         "within",
@@ -91,7 +91,7 @@ class Recorder(Stages):
         self.totals = [0.0] * (THIN + 1)
         self.counts = [0] * (THIN + 1)
         self.after_model = False
-        self.modeled = False  # a model was called with gradients; in a stretch passed over, for looks alone
+        self.modeled = False  # a model was called with gradients; only ever so in a stretch passed over
         self.loose_s = 0.0
         self.acting_s = 0.0
         self.pending_infer_s = 0.0
@@ -119,7 +119,7 @@ class Recorder(Stages):
         self.range_totals = {}
         self.batch_rows = None
         self.shapes = [None, None]  # what a model was given, without gradients and with them
-        self.want_shape = [True, True]
+        self.want_shapes = [True, True]
         self.opened = False  # a loader that trains, and no model was called since
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch

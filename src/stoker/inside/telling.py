@@ -56,7 +56,7 @@ class Telling:
             self._seldom(last)
         writer.lost += dropped
         writer.report_lost()
-        recorder.want_shape = [True, True]
+        recorder.want_shapes = [True, True]
         recorder.thinning.review()
 
     def _lines_interval_s(self, now):

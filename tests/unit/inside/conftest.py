@@ -48,12 +48,12 @@ class Driven:
         hook = hooks.modules.ModuleHook(self.agent)
         hook.is_grad_enabled = lambda: graph
         module = Model(training)
-        hook._around(lambda _, seconds: self.clock.advance(seconds))(module, seconds)
+        hook._replaced(lambda _, seconds: self.clock.advance(seconds))(module, seconds)
 
     def model_on(self, work: Callable[[], object]) -> None:
         hook = hooks.modules.ModuleHook(self.agent)
         hook.is_grad_enabled = lambda: True
-        hook._around(lambda _: work())(Model(True))
+        hook._replaced(lambda _: work())(Model(True))
 
     def spend_on(
         self, phase: int, work: Callable[[], object], ends: Callable[..., object] | None = None

@@ -14,7 +14,7 @@ def test_shapes_are_counted(driven) -> None:
     def called(graph: bool, *shape: int) -> None:
         hook = hooks.modules.ModuleHook(driven.agent)
         hook.is_grad_enabled = lambda: graph
-        hook._around(lambda *_: None)(Model(True), 0.5, SimpleNamespace(shape=shape))
+        hook._replaced(lambda *_: None)(Model(True), 0.5, SimpleNamespace(shape=shape))
 
     driven.tick()
     driven.flush()

@@ -16,6 +16,7 @@ from .base import Hook
 _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
 _HOSTS = (DATA, ENV)
+"""Code that calls modules of its own, which are no models."""
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
 
 
@@ -28,10 +29,7 @@ class ModuleHook(Hook):
         base = module.nn.Module
         original = base.__call__
         inner = getattr(original, "__code__", None)
-        if inner is not None and inner.co_names == _KNOWN_NAMES:
-            replacement = self._in_place(original)
-        else:
-            replacement = self._around(original)
+        replacement = self._replaced(original, inner is not None and inner.co_names == _KNOWN_NAMES)
         # Traced in our place. No method's `self` is lost here: torch calls the module, not its `__call__`.
         replacement._torchdynamo_inline = original
         replacement.__name__, replacement.__qualname__ = original.__name__, original.__qualname__
@@ -47,12 +45,13 @@ class ModuleHook(Hook):
         """Once a second the batch is looked at too, with gradients and without; the rest is written out in
         `_outermost`."""
         recorder, shape = self.recorder, _shape(args)
-        recorder.want_shape[graph] = False
+        recorder.want_shapes[graph] = False
         recorder.shapes[graph] = shape
         if shape:
             recorder.batch_rows = shape[0]
 
-    def _in_place(self, original):
+    def _replaced(self, original, in_place=False):
+        """`in_place`: torch's own code is known, and written out here."""
         recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
 
         def __call__(self, *args, **kwargs):
@@ -67,28 +66,11 @@ class ModuleHook(Hook):
                     elif recorder.opened and not recorder.within and _get_ident() == recorder.owner:
                         recorder.thinning.look_closely()
                         return outermost(self, args, kwargs)
+            if not in_place:
+                return original(self, *args, **kwargs)
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs)
-
-        return __call__
-
-    def _around(self, original):
-        recorder, outermost, is_grad_enabled = self.recorder, self._outermost(original), self.is_grad_enabled
-
-        def __call__(self, *args, **kwargs):
-            if not recorder.modeled:
-                phase = recorder.phase
-                if not TRANSPARENT[phase] and (_get_ident() == recorder.owner or recorder.adopt()):
-                    return outermost(self, args, kwargs)
-                if phase == THIN:
-                    if is_grad_enabled():
-                        if _get_ident() == recorder.owner:
-                            recorder.modeled, recorder.opened = True, False
-                    elif recorder.opened and not recorder.within and _get_ident() == recorder.owner:
-                        recorder.thinning.look_closely()
-                        return outermost(self, args, kwargs)
-            return original(self, *args, **kwargs)
 
         return __call__
 
@@ -103,7 +85,7 @@ class ModuleHook(Hook):
                 if hook.tripwire is not None:
                     hook.tripwire()
                 graph = is_grad_enabled()
-                if recorder.want_shape[graph]:
+                if recorder.want_shapes[graph]:
                     hook.begin(graph, args)
                 if recorder.stage is EVAL or not (graph or module.training):
                     recorder.may_be_eval(graph)
