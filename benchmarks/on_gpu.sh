@@ -1,7 +1,7 @@
 #!/bin/sh
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
 # (gymnasium) may lie unpacked in carry/. Minutes each: tests 8, pages 3, busy 2.5, calls 1.5, injected 2.5 (with GPM and
-# without), record 0.5, watcher 5, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
+# without), record 0.5, watcher 3, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
 # done again; options of the lab's run.py in LAB).
 #   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]
 set -u
@@ -51,8 +51,8 @@ for part in "$@"; do
     injected) measured gpu_injected benchmarks/accuracy/gpu_injected.py --both ;;
     record) python3 benchmarks/record_gpu.py --out "$out/recording.jsonl" ;;
     watcher)
-        measured gpu_watcher benchmarks/overhead/gpu_watcher.py --pairs 40 --seconds 10
-        STOKER_NO_GPM=1 measured gpu_watcher_no_gpm benchmarks/overhead/gpu_watcher.py --pairs 40 --seconds 10
+        measured gpu_watcher benchmarks/overhead/gpu_watcher.py --seconds 10
+        STOKER_NO_GPM=1 measured gpu_watcher_no_gpm benchmarks/overhead/gpu_watcher.py --seconds 10
         ;;
     cost) measured gpu_cost benchmarks/overhead/gpu_cost.py --subject stoker ;;
     profilers) measured gpu_cost_others benchmarks/overhead/gpu_cost.py \

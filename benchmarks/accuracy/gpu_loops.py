@@ -20,7 +20,7 @@ from typing import Any
 
 from card import card, need_a_gpu
 
-WINDOW_S, BETWEEN_S, FIRST_S, WARM_UP_S = 1.0, 0.5, 0.8, 0.2
+WINDOW_S, BETWEEN_S, FIRST_S, WARM_UP_S = 1.0, 1.3, 0.8, 0.2
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 Stretch = tuple[float, float]
 

@@ -27,6 +27,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def make_switch(subject: str, loop: Any) -> OnOff:
 
 class OnGpu(Turns):
     """Methods of Tensor are patched there, too. The class itself has to be left alone; the loop calls what it
-    was given."""
+    was given. The lead takes a sample so and so often by the clock: the time without hooks is not its own."""
 
     def __init__(self, loop: Any, agent: Any, objects: Any) -> None:
         super().__init__(agent, objects)
@@ -173,9 +174,16 @@ class OnGpu(Turns):
         self.loop = loop
         self.own = {name: getattr(tensor.__base__, name) for name in METHODS}
         self.hooked = {name: getattr(tensor, name) for name in METHODS}
+        self.off_since: float | None = None
 
     def turn(self, on: bool) -> None:
         super().turn(on)
+        now, clock = time.perf_counter(), self.agent.hook("lead").clock
+        if not on:
+            self.off_since = self.off_since or now
+        elif self.off_since is not None and clock.since is not None:
+            clock.since = (clock.since[0] + now - self.off_since, *clock.since[1:])
+            self.off_since = None
         for name, function in (self.hooked if on else self.own).items():
             setattr(self.loop, name, function)
 

@@ -181,8 +181,13 @@ def looked_at(tick: Callable[[], None], pulse: Any, seconds: float) -> tuple[lis
         tick()
         ends.append(time.perf_counter())
     beats.end()
+    return added_by(beats.awake, ends)
+
+
+def added_by(looks: list[tuple[float, float]], ends: list[float]) -> tuple[list[float], float, float]:
+    """The same of looks from somewhen to somewhen, and the ends of ticks."""
     lengths = [late - early for early, late in itertools.pairwise(ends)]
-    hit = [inside for start, end in beats.awake if (inside := hits(ends, start, end))]
+    hit = [inside for start, end in looks if (inside := hits(ends, start, end))]
     every = {index for inside in hit for index in inside}
     added_s = []
     for inside in hit:

@@ -22,7 +22,7 @@ from .lead_account import BLOCKED_S, DRAINED, PENDING, Account, place
 from .tape import Tape
 from .wire import OTHER, SYNC, THIN
 
-SHARE_MAX = 0.002
+SHARE_MAX = 0.001
 LOOK_EVERY = 5
 """Ticks after which one sees again whether a sample may begin."""
 FIRST_S = 0.5

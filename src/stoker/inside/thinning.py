@@ -22,7 +22,7 @@ SHARE_MAX = 0.0002
 CALL_S = 12e-6
 """One phase entered and left, between calls that empty the caches: measured in a loop of 20 ms a tick (CPU,
 2026-11). In one of 2 ms it is a fourth of that, but there as few stretches are looked at as may be anyway."""
-CLOSELY_MIN = 1 / 24
+CLOSELY_MIN = 1 / 64
 CLOSELY_MAX = 0.7
 IN_A_ROW = 4
 TICKS_MIN = 200
@@ -44,6 +44,7 @@ class Thinning:
         "twice_mean",
         "drawn",
         "row_left",
+        "more",
         "first_of_row",
         "start",
         "before",
@@ -63,6 +64,7 @@ class Thinning:
         self.twice_mean = 1.0
         self.drawn = 0
         self.row_left = 0
+        self.more = 0  # to pass over after those that are told of next
         self.first_of_row = False
         self.start = 0.0
         self.before = None
@@ -98,16 +100,20 @@ class Thinning:
     # -- the training thread ---------------------------------------------------------------------------
 
     def turn(self):
-        """A stretch has ended, and it was the last of those to pass over, or was looked at closely."""
+        """A stretch has ended: the last of those passed over that are told of together, or one that was
+        looked at closely."""
         recorder = self.recorder
-        if recorder.left == 0 and recorder.phase == THIN:
+        if recorder.left == 0 and recorder.phase == THIN and not self.more:
             recorder.phase = OTHER
             recorder.modeled = False
             self.row_left = IN_A_ROW
         self.row_left -= 1
         if self.row_left < 0:
-            self.drawn = drawn = (self.drawn + 1) % len(_CHANCES)
-            recorder.left = skip = int(_CHANCES[drawn] * self.twice_mean)
+            if not self.more:
+                self.drawn = drawn = (self.drawn + 1) % len(_CHANCES)
+                self.more = int(_CHANCES[drawn] * self.twice_mean)
+            recorder.left = skip = min(self.more, TOLD_TOGETHER)
+            self.more -= skip
             if skip:
                 recorder.phase = THIN
                 recorder.after_model = False
@@ -160,7 +166,7 @@ class Thinning:
             recorder.modeled = False
         self.before, self.start = recorder.totals.copy(), recorder.since
         self.whole = True
-        recorder.left = 0
+        recorder.left = self.more = 0
 
     def hold(self, holder):
         """Until the holder lets go, everything is looked at closely, and told of at once."""

@@ -225,6 +225,15 @@ def thinned(driven):
     return driven.recorder
 
 
+def test_however_many_are_passed_over_they_are_told_of_in_groups(driven) -> None:
+    recorder = thinned(driven)
+    waiting = []
+    for _ in range(20 * thinning.TOLD_TOGETHER):
+        driven.step(0.001)
+        waiting.append(len(recorder.log))
+    assert max(waiting) <= 2 * thinning.TOLD_TOGETHER + thinning.IN_A_ROW
+
+
 def test_a_step_inside_a_step_is_one_tick(driven) -> None:
     recorder = thinned(driven)
     before = recorder.snapshot().ticks
@@ -235,7 +244,7 @@ def test_a_step_inside_a_step_is_one_tick(driven) -> None:
 def test_a_step_inside_backward_ends_no_stretch(driven) -> None:
     recorder = thinned(driven)
     recorder.replay()
-    recorder.left = 1  # the next end would be followed by a close look
+    recorder.left, recorder.thinning.more = 1, 0  # the next end would be followed by a close look
     driven.spend_on(BACKWARD, lambda: driven.step(0.001))
     assert recorder.phase == THIN
     driven.step(0.001)
