@@ -417,14 +417,24 @@ def test_without_counters_the_names_of_kernels_tell() -> None:
     assert codes(on_gpu({}, host, gpu=dark)) == []
     assert codes(on_gpu({}, host, gpu=replace(dark, plain_fp32_frac=0.8))) == ["SK405"]
     mixed = replace(dark, plain_fp32_frac=0.6, tensor_pct=12.0, dram_pct=27.0)
-    assert codes(on_gpu({}, host, gpu=mixed)) == ["SK405"], "the counters alone would not tell"
+    (told,) = judge(on_gpu({}, host, gpu=mixed)).findings
+    assert (told.code, told.recoverable_frac) == ("SK405", pytest.approx(0.6 * 0.97))
+
+
+def test_fp32_units_at_work_tell_where_no_kernel_was_named() -> None:
+    half = gpu(busy_pct=90.0, real_work_pct=80.0, idle_pct=10.0, tensor_pct=25.0, dram_pct=20.0)
+    host = {"forward": 100.0}
+    assert codes(on_gpu({}, host, gpu=replace(half, fp32_pct=29.5))) == ["SK405"]
+    assert codes(on_gpu({}, host, gpu=replace(half, fp32_pct=8.0))) == []
+    named = replace(half, fp32_pct=29.5, plain_fp32_frac=0.03)
+    assert codes(on_gpu({}, host, gpu=named)) == [], "other arithmetic than matrix products"
 
 
 def test_health_by_counters_alone_says_what_would_tell_more() -> None:
-    full = gpu(busy_pct=95.0, real_work_pct=88.0, idle_pct=5.0, tensor_pct=12.0, dram_pct=27.0, fp32_pct=41.0)
+    full = gpu(busy_pct=95.0, real_work_pct=88.0, idle_pct=5.0, tensor_pct=12.0, dram_pct=27.0, fp32_pct=11.0)
     told = judge(on_gpu({}, {"forward": 100.0}, gpu=full))
     assert (told.outcome, "--deep" in told.would_tell) == (Outcome.HEALTHY, True)
-    assert "tensor cores are at 12 %, plain FP32 at 41 %" in told.would_tell
+    assert "tensor cores are at 12 %, plain FP32 at 11 %" in told.would_tell
     for seen in (replace(full, tensor_pct=60.0), replace(full, chains=Chains(0.0, 0.0, 0.0))):
         assert judge(on_gpu({}, {"forward": 100.0}, gpu=seen)).would_tell == ""
 

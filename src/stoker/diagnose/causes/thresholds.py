@@ -81,10 +81,15 @@ TENSOR_RESTS_PCT = 5.0
 DRAM_BOUND_PCT = 60.0
 """Memory traffic that leaves little to do: copies within the card read 86 % on an H200, a large bf16 matrix
 product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (read 2026-11)."""
-KERNELS_FRAC = 0.5
+PLAIN_FRAC = 0.25
 CHAIN_FRAC = 0.15
 """Of kernel time, by the names of kernels in a deep window: plain FP32 products, and long chains of element
-by element operations (`diagnose/chains.py` has the measured shares). Own, 2026-11."""
+by element operations (`diagnose/chains.py` has the measured shares). Of 87 trainings on an H200 those with a
+part in plain FP32 had 42 to 97 % of the first, of the others none that worked half of the time above 3 %.
+Own, 2026-11."""
+FP32_FRAC = 0.2
+"""FP32 outside of the tensor cores, of busy, as counted: two trainings with a part in plain FP32 had 0.28 and
+0.33, 30 others at most 0.12 (H200, 2026-11-16). Own."""
 BROAD_FRAC = 0.8
 """Real work of busy, from which on kernels fill the card: own, 2026-11."""
 READS_STORM = 4.0
