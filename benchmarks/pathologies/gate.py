@@ -72,7 +72,7 @@ def deep_window_soon(seconds: str | None) -> None:
         from _stoker_inside import deep
 
         deep.TRAINED_TICKS = round(deep.TRAINED_TICKS * float(seconds) / deep.TRAINED_S)
-        deep.TRAINED_S = float(seconds)
+        deep.TRAINED_S = deep.LATE_S = float(seconds)
 
 
 if __name__ == "__main__":

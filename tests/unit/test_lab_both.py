@@ -279,10 +279,10 @@ def test_the_card_is_given_back_at_the_end_of_the_script(
 
 
 def test_a_deep_window_comes_earlier_in_a_short_run(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    deep = SimpleNamespace(TRAINED_S=10.0, TRAINED_TICKS=50)
+    deep = SimpleNamespace(TRAINED_S=10.0, LATE_S=60.0, TRAINED_TICKS=50)
     monkeypatch.setitem(sys.modules, "_stoker_inside", SimpleNamespace(deep=deep))
     lab.gate.deep_window_soon("3")
-    assert (deep.TRAINED_S, deep.TRAINED_TICKS) == (3.0, 15)
+    assert (deep.TRAINED_S, deep.LATE_S, deep.TRAINED_TICKS) == (3.0, 3.0, 15)
 
 
 def test_ticks_of_a_deep_window_are_not_in_the_truth(lab: Any) -> None:

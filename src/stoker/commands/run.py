@@ -21,7 +21,7 @@ from stoker.launch.beginning import begun, ended
 from stoker.launch.child import Child
 from stoker.launch.watched import start_watched
 from stoker.model.run import Run, RunInfo
-from stoker.outside.capabilities import gpu_capabilities, lacks_gpm
+from stoker.outside.capabilities import gpu_capabilities, has_gpm
 from stoker.report import live
 from stoker.report.figures import size
 from stoker.store import folder as folders
@@ -47,7 +47,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deep",
         action=argparse.BooleanOptionalAction,
-        help="trace the GPU for a second, or never (default: where it has no counters for real work)",
+        help="trace the GPU for a second, or never (default: after a minute; sooner where it has no GPM)",
     )
     parser.add_argument("--live", action="store_true", help="keep one status line on the terminal")
     parser.add_argument("--quiet", action="store_true", help="record, show no page")
@@ -104,10 +104,12 @@ def _set(settings: tuple[Setting, ...], command: list[str], folder: Path) -> tup
 
 
 def _deep(wanted: bool | None) -> str | None:
-    """Whether a GPU can count its real work is known only out here."""
+    """Whether a GPU can count its real work is known only out here; if it can, there is less to tell, and it
+    comes later."""
     if wanted is not None:
         return "asked" if wanted else None
-    return "auto" if lacks_gpm(gpu_capabilities()) else None
+    gpm = has_gpm(gpu_capabilities())
+    return None if gpm is None else "late" if gpm else "auto"
 
 
 def _beat(args: argparse.Namespace, folder: Path, child: Child) -> Callable[[], None] | None:

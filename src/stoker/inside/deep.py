@@ -25,6 +25,8 @@ from .deep_trace import Clock, Extract, anchor
 from .tape import Tape
 
 TRAINED_S = 10.0
+LATE_S = 60.0
+"""Of training, where counters tell real work: what is left to tell is not worth a tenth of a short run."""
 TRAINED_TICKS = 50
 LOOK_EVERY = 10
 """Ranks that step together look at the same tick, and so open their windows together."""
@@ -42,7 +44,7 @@ WAITING, RECORDING, SETTLING, DONE = range(4)
 
 class DeepWindow:
     def __init__(self, recorder, mode, use, write, failed):
-        """`mode`: asked or auto. `use`: what the script itself does with profilers and CUDA graphs.
+        """`mode`: asked, auto or late. `use`: what the script itself does with profilers and CUDA graphs.
         `write(text)` puts the file down and returns its name; `failed(error)` hears what went wrong."""
         self.recorder = recorder
         self.mode = mode
@@ -85,11 +87,15 @@ class DeepWindow:
         if recorder.ticks < TRAINED_TICKS or recorder.stage is not wire.TRAIN:
             return False
         began = next((mark.time for stage, mark in recorder.marks if stage is wire.TRAIN), None)
-        if began is None or recorder.since - began < TRAINED_S:
+        if began is None or recorder.since - began < self.after_s:
             return False
         if between:
             recorder.thinning.hold("deep")
         return not between
+
+    @property
+    def after_s(self):
+        return LATE_S if self.mode == "late" else TRAINED_S
 
     def _begin(self, torch):
         why = unfit(torch, self.mode, self.use)
@@ -273,7 +279,7 @@ class DeepWindow:
         if self.tape is not None:
             self.tape.stop()
         if self.row is None and self.state != DONE:
-            trained = "%g s and %d ticks of training" % (TRAINED_S, TRAINED_TICKS)
+            trained = "%g s and %d ticks of training" % (self.after_s, TRAINED_TICKS)
             why = "the process ended in the window" if self.state != WAITING else "there were not " + trained
             self.row = {"state": "not taken", "mode": self.mode, "why": why}
 

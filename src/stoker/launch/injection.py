@@ -15,7 +15,8 @@ def environment(
     base: Mapping[str, str], folder: Path, run_id: str, named: Sequence[str], deep: str | None = None
 ) -> dict[str, str]:
     """`named`: entries like `env=module:Class.method`, which the agent wraps when it sees them. `deep`: a
-    deep window is `asked` for, or taken because the card has no counters for real work (`auto`)."""
+    deep window is `asked` for, or comes by itself: `auto` where the card has no counters for real work, else
+    `late`."""
     env = dict(base)
     path = env.get("PYTHONPATH")
     env["PYTHONPATH"] = f"{SITE}{os.pathsep}{path}" if path else str(SITE)

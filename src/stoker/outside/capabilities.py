@@ -170,9 +170,10 @@ def _device(name: str, device: Facts | Refused) -> list[Capability]:
     return [Capability(name, True, detail), _gpm(device, f"{name} {GPM}")]
 
 
-def lacks_gpm(found: Sequence[Capability]) -> bool:
-    """Is there a GPU whose counters do not tell real work?"""
-    return any(not one.available for one in found if one.name.endswith(GPM))
+def has_gpm(found: Sequence[Capability]) -> bool | None:
+    """Do the counters of all GPUs tell real work? None where there is no GPU."""
+    told = [one.available for one in found if one.name.endswith(GPM)]
+    return all(told) if told else None
 
 
 def _gpm(device: Facts, name: str) -> Capability:

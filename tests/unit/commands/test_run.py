@@ -51,7 +51,7 @@ GPM, NO_GPM = Capability("GPU 0 real work (GPM)", True), Capability("GPU 1 real 
         (False, [NO_GPM], None),
         (None, [NO_GPM], "auto"),
         (None, [GPM, NO_GPM], "auto"),
-        (None, [GPM], None),
+        (None, [GPM], "late"),
         (None, [Capability("NVML", False)], None),
     ],
 )

@@ -38,6 +38,14 @@ def test_from_tick_to_tick(make, driven) -> None:
     assert note.end_s - note.start_s == pytest.approx(1.0)
 
 
+def test_beside_counters_of_real_work_it_comes_late(make) -> None:
+    trained = make("late")
+    trained.ticks(4 * 60)
+    assert trained.torch.calls == []
+    trained.ticks(10)
+    assert trained.torch.calls[:2] == ["prepare", "enable"]
+
+
 def test_where_ticks_are_told_of_in_groups_it_opens_at_the_next_tenth(make, driven) -> None:
     trained, state = make(), driven.recorder.thinning
     trained.ticks(DUE - 7)
