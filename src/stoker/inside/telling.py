@@ -110,6 +110,7 @@ class Telling:
         recorder = self.agent.recorder
         durations = [duration for _, duration, _ in ticks]
         shapes, recorder.shapes = recorder.shapes, [None, None]
+        evaluated, recorder.evaluated = recorder.evaluated, None
         self.agent.writer.row(
             wire.SECOND,
             {
@@ -121,6 +122,7 @@ class Telling:
                 "steps": recorder.steps,
                 "batch_rows": recorder.batch_rows,
                 "shapes": shapes,
+                "evaluated": evaluated,
                 "pulse_s": round(self.agent.pulse.cost_s, 6),
                 "closely_frac": round(recorder.thinning.closely_frac, 3),
             },

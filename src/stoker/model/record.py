@@ -257,6 +257,8 @@ class ProcessRecord:
     batch_rows: int | None = None
     shapes: dict[ModelInput, int] = field(default_factory=dict)
     """What the model was given in training, looked at once a second: how often each was seen."""
+    evaluated: dict[bool, int] = field(default_factory=dict)
+    """Of the looks into calls without gradients: was it a model that is trained, in eval mode?"""
     tick_times: TickTimes | None = None
     """Of all ticks, or of the last minutes of a long run; None where they are too many to read in no time."""
     file: str = ""

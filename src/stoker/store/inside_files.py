@@ -114,6 +114,7 @@ class _Collected:
         self.steps: tuple[int, ...] = ()
         self.batch_rows: int | None = None
         self.shapes: Counter[ModelInput] = Counter()
+        self.evaluated: Counter[bool] = Counter()
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
         self.elements: dict[str, int] = {}
@@ -245,6 +246,7 @@ class _Collected:
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
             shapes=dict(self.shapes),
+            evaluated=dict(self.evaluated),
             devices=tuple(self.devices),
             deep=self.deep,
             knobs=self.knobs,
@@ -254,6 +256,8 @@ class _Collected:
         )
 
     def _shapes(self, row: Row) -> None:
+        if row.get("evaluated") is not None and row.get("stage") == wire.TRAIN:
+            self.evaluated[bool(row["evaluated"])] += 1
         for graph, shape in enumerate(row.get("shapes") or ()):
             if shape and row.get("stage") == wire.TRAIN:
                 self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape))] += 1

@@ -12,6 +12,7 @@ from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend
+from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.diagnose.own_steps import OwnStep
 from stoker.diagnose.places import LineShare
 from stoker.diagnose.verdict import judge, verdict_on
@@ -419,6 +420,18 @@ def test_without_counters_the_names_of_kernels_tell() -> None:
     mixed = replace(dark, plain_fp32_frac=0.6, tensor_pct=12.0, dram_pct=27.0)
     (told,) = judge(on_gpu({}, host, gpu=mixed)).findings
     assert (told.code, told.recoverable_frac) == ("SK405", pytest.approx(0.6 * 0.97))
+
+
+def test_an_evaluation_in_memory_is_part_of_the_window() -> None:
+    own = OwnEvaluation(0.4, 40, PLACE, eval_looks=6, eval_frac=0.9, model_frac=0.8)
+    found = seen({"infer": 30.0, "forward": 30.0, "backward": 40.0}, own_evaluation=own)
+    (told,) = judge(found).findings
+    assert (told.code, told.recoverable_frac, told.place) == ("SK204", pytest.approx(0.4), PLACE)
+    both = replace(found, stages_s={"train": 80.0, "eval": 20.0})
+    assert judge(both).findings[0].recoverable_frac == pytest.approx(0.52)
+    assert codes(replace(found, one_row_frac=0.9)) == ["SK302"], "it acts"
+    for doubtful in (replace(own, eval_looks=2), replace(own, eval_frac=0.1), replace(own, model_frac=0.3)):
+        assert codes(replace(found, own_evaluation=doubtful)) == []
 
 
 def test_fp32_units_at_work_tell_where_no_kernel_was_named() -> None:

@@ -1,9 +1,12 @@
-"""SK204: evaluation takes a large part of the run. It is outside the window: its share is of the run."""
+"""SK204: evaluation takes a large part of the run. It is outside the window: its share is of the run. One of
+tensors in memory, which nothing marks, is told from looks."""
 
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import EVALUATED_FRAC, EVALUATED_MIN, MODEL_FRAC, ONE_ROW_FRAC
+from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK204", "evaluation stall"
@@ -15,7 +18,10 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
+    own = found.own_evaluation
     lost = eval_frac(found)
+    if own is not None and _evaluates(own, found.one_row_frac):
+        return _in_memory(own, lost)
     return finding(
         CODE,
         NAME,
@@ -28,6 +34,32 @@ def find(found: Signals) -> Finding | None:
         ],
         "the same run without evaluation: as many ticks in less time",
         _FIXES,
+    )
+
+
+def _evaluates(own: OwnEvaluation, one_row_frac: float | None) -> bool:
+    """Asked row by row, or with more going on than the model, it acts in an environment of its own."""
+    enough = own.eval_looks >= EVALUATED_MIN and own.eval_frac >= EVALUATED_FRAC
+    return enough and own.model_frac >= MODEL_FRAC and (one_row_frac or 0.0) < ONE_ROW_FRAC
+
+
+def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
+    """`apart`: what was seen as evaluation anyway, outside of the window that the looks are of."""
+    return finding(
+        CODE,
+        NAME,
+        "the training stands still while its model is asked in eval mode, without gradients",
+        1 - (1 - apart) * (1 - own.frac),
+        "time of the run",
+        [
+            share("of the looks are under this line, and none of them in training", own.frac, "looks"),
+            number("{} looks found it there", float(own.looks), "looks", "looks"),
+            share("of training and evaluation together is evaluation elsewhere", apart or None, "host clock"),
+        ],
+        "the same run without it: as many ticks in less time. (If it is no evaluation but a rollout, or text "
+        "that is generated: larger batches of it, or a process of its own)",
+        _FIXES,
+        own.site,
     )
 
 

@@ -15,6 +15,7 @@ from stoker.diagnose.host import host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
 from stoker.diagnose.model_inputs import one_row_frac
+from stoker.diagnose.own_evaluations import OwnEvaluation, own_evaluation
 from stoker.diagnose.own_steps import OwnStep, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
@@ -122,6 +123,8 @@ class Signals:
     """A simulator no hook knows, where the model is asked for actions."""
     one_row_frac: float | None = None
     """Of the model's calls without gradients: those with one row of what is trained in batches."""
+    own_evaluation: OwnEvaluation | None = None
+    """Of tensors in memory, where no environment is seen."""
 
     @property
     def lost_of(self) -> str:
@@ -185,6 +188,7 @@ def signals(summary: Summary) -> Signals | None:
     view = main.loaders[0] if main.loaders else None
     edges = _edges(main, view)
     model_pct = sum(main.phase_pct[name] for name in ("infer", "forward", "backward"))
+    stepped = _own_step(main)
     return Signals(
         window_s=main.window.seconds,
         ticks=main.window.content.ticks,
@@ -216,8 +220,9 @@ def signals(summary: Summary) -> Signals | None:
         env_calls_per_tick=_env_calls_per_tick(main),
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
-        own_step=_own_step(main),
+        own_step=stepped,
         one_row_frac=one_row_frac(main.record.shapes),
+        own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record),
     )
 
 
@@ -298,8 +303,11 @@ def _call_sites(main: Trainer) -> dict[str, Place]:
 
 def _own_step(main: Trainer) -> OwnStep | None:
     """None where environments are seen, or the model is never asked without gradients."""
-    known = main.record.last is not None and main.record.last.env_steps > 0
-    return None if known or not main.phase_pct["infer"] else own_step(main.record)
+    return None if _has_env(main) or not main.phase_pct["infer"] else own_step(main.record)
+
+
+def _has_env(main: Trainer) -> bool:
+    return main.record.last is not None and main.record.last.env_steps > 0
 
 
 def _envs_per_call(main: Trainer) -> float | None:

@@ -50,6 +50,12 @@ LINES_APART = 2
 WAITING_LINE_FRAC = 0.25
 """Waiting for the GPU in a line, of what looks found in it outside of that: from here on it is no hot line.
 Own, 2026-11."""
+EVALUATED_MIN, EVALUATED_FRAC = 3, 0.2
+"""Looks into calls without gradients, one a second, that found the model that is trained in eval mode, and
+their share; the others may be of a teacher or a target. Own, 2026-11."""
+MODEL_FRAC = 0.5
+"""Of an evaluation's time: with less of the model in it, it may be a rollout in an environment nobody knows.
+Own, 2026-11."""
 
 # RL
 ONE_ROW_FRAC = 0.8

@@ -4,7 +4,7 @@ from .autograd import BackwardHook
 from .collector import GcHook
 from .compiling import CompileHook
 from .envs import GymHook, GymnasiumHook, Sb3Hook
-from .evaluation import LightningEvalHook, Sb3EvalHook
+from .evaluation import EvalModeHook, LightningEvalHook, Sb3EvalHook
 from .lead import LeadHook
 from .loader import LoaderHook
 from .loader_worker import FetchHook
@@ -35,4 +35,5 @@ HOOKS = (
     CompileHook,
     Sb3EvalHook,
     LightningEvalHook,
+    EvalModeHook,
 )

@@ -15,6 +15,7 @@ from .base import Hook
 
 _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
+TRAINED_MAX = 64
 _HOSTS = (DATA, ENV)
 """Code that calls modules of its own, which are no models."""
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
@@ -23,6 +24,13 @@ _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
 class ModuleHook(Hook):
     name = "module"
     modules = ("torch",)
+
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.trained = set()
+
+    def forked(self):
+        self.trained = set()
 
     def install(self, module):
         self.is_grad_enabled = module.is_grad_enabled
@@ -41,14 +49,19 @@ class ModuleHook(Hook):
         if self.tripwire is not None:  # a fault for the tests: every call is to be counted, none passed over
             self.recorder.thinning.hold("fault")
 
-    def begin(self, graph, args):
-        """Once a second the batch is looked at too, with gradients and without; the rest is written out in
-        `_outermost`."""
+    def begin(self, graph, module, args):
+        """Once a second the batch is looked at too, with gradients and without, and whether a model that is
+        trained is asked in eval mode; the rest is written out in `_outermost`."""
         recorder, shape = self.recorder, _shape(args)
         recorder.want_shapes[graph] = False
         recorder.shapes[graph] = shape
         if shape:
             recorder.batch_rows = shape[0]
+        known_by = _first_parameter(module)
+        if not graph:
+            recorder.evaluated = not module.training and known_by in self.trained
+        elif module.training and known_by is not None and len(self.trained) < TRAINED_MAX:
+            self.trained.add(known_by)
 
     def _replaced(self, original, in_place=False):
         """`in_place`: torch's own code is known, and written out here."""
@@ -86,7 +99,7 @@ class ModuleHook(Hook):
                     hook.tripwire()
                 graph = is_grad_enabled()
                 if recorder.want_shapes[graph]:
-                    hook.begin(graph, args)
+                    hook.begin(graph, module, args)
                 if recorder.stage is EVAL or not (graph or module.training):
                     recorder.may_be_eval(graph)
                 elif graph:
@@ -128,6 +141,14 @@ def _learns(module):
         return bool(module._parameters or module._modules and next(module.parameters(), None) is not None)
     except Exception:
         return True  # a module of its own kind
+
+
+def _first_parameter(module):
+    """What a model is known by, also where something is wrapped around it; None where there is none."""
+    try:
+        return id(next(module.parameters()))
+    except Exception:
+        return None  # none, or a module of its own kind
 
 
 def _shape(args):

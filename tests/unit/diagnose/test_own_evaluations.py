@@ -1,0 +1,62 @@
+"""An evaluation of tensors in memory is told from training, and from a model asked in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.diagnose.test_own_steps import at, look
+
+from stoker.diagnose.own_evaluations import own_evaluation
+from stoker.model.record import ProcessRecord
+
+ASKED = look("infer", at("Net.forward"), at("scores", 12), at("main", 40))
+BESIDE = look("other", at("scores", 15), at("main", 40))
+WAITED = look("sync", at("scores", 16), at("main", 40))
+TRAINED = look("backward", at("learn"), at("main", 38), count=30)
+
+
+@pytest.fixture
+def record(make: Any) -> ProcessRecord:
+    found: ProcessRecord = make.training({"forward": 1.0})
+    return replace(found, evaluated={True: 8, False: 2})
+
+
+def test_all_that_happens_under_it_counts(record: ProcessRecord) -> None:
+    found = own_evaluation(replace(record, sampled=(ASKED, BESIDE, WAITED, TRAINED)))
+    assert found is not None
+    assert (found.frac, found.looks) == (pytest.approx(0.5), 30)
+    assert found.site.leaf == at("main", 40)
+    assert (found.eval_looks, found.eval_frac) == (8, pytest.approx(0.8))
+    assert found.model_frac == pytest.approx(2 / 3)
+
+
+def test_a_look_that_took_it_for_a_call_with_gradients_changes_nothing(record: ProcessRecord) -> None:
+    mistaken = replace(ASKED, phase="forward", count=4)
+    found = own_evaluation(replace(record, sampled=(ASKED, mistaken, TRAINED)))
+    assert found is not None
+    assert found.looks == 14
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        look("backward", at("scores"), at("main")),
+        look("optim", at("Net.learn"), at("scores"), at("main")),
+        look("forward", at("Net.forward"), at("scores", 12), at("main"), count=20),
+    ],
+)
+def test_a_function_that_trains_is_none(record: ProcessRecord, also: Any) -> None:
+    assert own_evaluation(replace(record, sampled=(ASKED, TRAINED, also))) is None
+
+
+def test_a_model_that_is_never_trained_is_not_evaluated(record: ProcessRecord) -> None:
+    teacher = replace(record, sampled=(ASKED, TRAINED), evaluated={False: 10})
+    assert own_evaluation(teacher) is None
+
+
+def test_too_few_looks_or_another_stage_tell_nothing(record: ProcessRecord) -> None:
+    few, before = replace(ASKED, count=4), replace(ASKED, stage="eval")
+    assert own_evaluation(replace(record, sampled=(few, TRAINED))) is None
+    assert own_evaluation(replace(record, sampled=(before, TRAINED))) is None
