@@ -29,6 +29,8 @@ class LineShare:
     count: int | None = None
     inclusive: bool = False
     """Small lines it calls are counted in."""
+    waits_frac: float = 0.0
+    """Of the looks: the thread waited for another process or thread."""
 
 
 def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
@@ -53,15 +55,24 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
         return []
     depths = _folded(samples) if phase == "other" else {}
     counts: dict[Place, int] = defaultdict(int)
+    waits: dict[Place, int] = defaultdict(int)
     inclusive: set[Place] = set()
     for sample in samples:
         depth = depths.get(stack_of(sample), 0)
         place = _place_at(sample, depth)
         counts[place] += sample.count
+        waits[place] += sample.waits
         if depth:
             inclusive.add(place)
     return [
-        LineShare(phase, place, phase_pct * count / total, count, inclusive=place in inclusive)
+        LineShare(
+            phase,
+            place,
+            phase_pct * count / total,
+            count,
+            inclusive=place in inclusive,
+            waits_frac=waits[place] / count,
+        )
         for place, count in counts.items()
     ]
 

@@ -53,6 +53,7 @@ class Pulse:
         self.stacks = []  # as they were seen, until the next writing
         self.recent = []
         self.lines = {}
+        self.waits = {}  # of those: the thread waited for another one, or another process
         self.samples = 0
         self.cost_s = 0.0
         self.interval_s = SAMPLE_S
@@ -161,7 +162,8 @@ class Pulse:
                 phase = THIN_OTHER + self._on_stack(stack)
                 if phase == THIN_OTHER + wire.OTHER:
                     phase = wire.LOSS if modeled else wire.OTHER
-            self.recent.append((when, phase, self.places.with_callers(stack)))
+            waits = self.places.waits(stack[0][0])
+            self.recent.append((when, phase, self.places.with_callers(stack), waits))
 
     def _on_stack(self, stack):
         """The phase of a stretch that is passed over: its outermost call that has one. What a step calls is
@@ -189,12 +191,14 @@ class Pulse:
         self.read_stacks()
         known = float("inf") if last else recorder.settled_until()
         recent, self.recent = self.recent, []
-        for when, phase, place in recent:
+        for when, phase, place, waits in recent:
             if when > known:
-                self.recent.append((when, phase, place))
+                self.recent.append((when, phase, place, waits))
                 continue
             key = (self._phase_of(phase, place), recorder.stage_at(when), place)
             self.lines[key] = self.lines.get(key, 0) + 1
+            if waits:
+                self.waits[key] = self.waits.get(key, 0) + 1
 
     def _limit(self, cost_s):
         self.cost_s += cost_s

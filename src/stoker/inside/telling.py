@@ -196,9 +196,10 @@ class Telling:
         for place in agent.places.new:
             writer.row(wire.PLACE, place)
         agent.places.new = []
-        looks = list(agent.pulse.lines.items())
+        looks, waited = list(agent.pulse.lines.items()), list(agent.pulse.waits.items())
         lines = [[wire.PHASES[phase], stage, place, n] for (phase, stage, place), n in looks]
-        writer.row(wire.LINES, {"samples": agent.pulse.samples, "lines": lines})
+        waits = [[wire.PHASES[phase], stage, place, n] for (phase, stage, place), n in waited]
+        writer.row(wire.LINES, {"samples": agent.pulse.samples, "lines": lines, "waits": waits})
         if agent.syncs:
             writer.row(wire.SYNCS, {"syncs": _syncs(agent.syncs)})
         ranges = agent.recorder.range_totals

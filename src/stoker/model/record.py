@@ -161,6 +161,8 @@ class Sampled:
     count: int
     callers: tuple[Line, ...] = ()
     """The lines that led to the place's leaf, from the inside out."""
+    waits: int = 0
+    """Of `count`: the thread waited for another process or thread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ class _Collected:
         self.places: dict[int, Place] = {}
         self.callers: dict[int, tuple[Line, ...]] = {}
         self.lines: list[tuple[str, str, int, int]] = []
+        self.waits: dict[tuple[str, str, int], int] = {}
         self.syncs: list[tuple[str, int, int, float, str]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
@@ -187,7 +188,8 @@ class _Collected:
                 self.places[int(row["id"])] = Place(_line(row["leaf"]), _line(row["user"]))
                 self.callers[int(row["id"])] = _callers(row.get("callers") or [])
             case wire.LINES:
-                self.lines = [(_phase(p), str(stage), int(at), int(n)) for p, stage, at, n in row["lines"]]
+                self.lines = _looks(row["lines"])
+                self.waits = {(p, stage, at): n for p, stage, at, n in _looks(row.get("waits") or ())}
             case wire.SYNCS:
                 self.syncs = [
                     (_phase(p), int(at), int(n), float(s), str(stage)) for p, at, n, s, stage in row["syncs"]
@@ -264,9 +266,8 @@ class _Collected:
 
     def _sampled(self) -> Iterable[Sampled]:
         for phase, stage, place, count in self.lines:
-            yield Sampled(
-                phase, stage, self.places.get(place, Place(None, None)), count, self.callers.get(place, ())
-            )
+            at, callers = self.places.get(place, Place(None, None)), self.callers.get(place, ())
+            yield Sampled(phase, stage, at, count, callers, self.waits.get((phase, stage, place), 0))
 
     def _blocking(self) -> Iterable[Blocking]:
         for phase, place, count, seconds, stage in self.syncs:
@@ -298,6 +299,10 @@ def _events(run: tuple[int | str, int]) -> tuple[int | str, int]:
 def _raised(row: Row) -> Raised:
     file, line = _maybe(str, row["file"]), _maybe(int, row["line"])
     return Raised(str(row["type"]), str(row["message"]), str(row["class"]), file, line)
+
+
+def _looks(rows: Iterable[Any]) -> list[tuple[str, str, int, int]]:
+    return [(_phase(phase), str(stage), int(place), int(looks)) for phase, stage, place, looks in rows]
 
 
 def _phase(name: object) -> str:

@@ -236,6 +236,16 @@ def test_a_simulator_no_hook_knows_is_an_environment() -> None:
     assert "SK301" not in codes(replace(found, elsewhere_cores=3.0)), "others of the run may step it"
 
 
+def test_a_line_that_waits_for_own_processes_is_no_hot_line() -> None:
+    host = {"other": 40.0, "forward": 30.0, "backward": 30.0}
+    line = LineShare("other", PLACE, 36.0, 200, waits_frac=0.9)
+    found = seen(host, lines=(line,), elsewhere_cores=0.3)
+    (told,) = judge(found).findings
+    assert (told.code, told.place, told.recoverable_frac) == ("SK303", PLACE, pytest.approx(0.36))
+    assert codes(replace(found, elsewhere_cores=0.05)) == ["SK201"], "nobody computes meanwhile"
+    assert codes(replace(found, lines=(replace(line, waits_frac=0.2),))) == ["SK201"]
+
+
 def test_large_figures_are_written_out() -> None:
     found = judge(replace(FOUND["SK301"], env_steps_per_s=1812.6)).findings[0]
     assert "1,813 env steps/s" in [one.text for one in found.evidence]

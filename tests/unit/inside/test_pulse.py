@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing.connection
 import sys
 import threading
 from types import SimpleNamespace
@@ -112,6 +113,23 @@ def code(filename: str):
 )
 def test_whose_code_it_is(filename: str, kind: int) -> None:
     assert Places().kind(code(filename)) == kind
+
+
+def test_who_waits_for_somebody() -> None:
+    """Told by the innermost code: the standard library's, not a file of the same name."""
+    places = Places()
+    assert places.waits(multiprocessing.connection.Connection._recv.__code__)
+    assert places.waits(threading.Event.wait.__code__)
+    assert not places.waits(code("/home/me/threading.py"))
+    assert not places.waits(code("/home/me/train.py"))
+
+
+def test_looks_that_waited_are_counted_beside(driven) -> None:
+    pulse, line = driven.agent.pulse, (code("/home/me/train.py"), 7)
+    waiting = multiprocessing.connection.Connection._recv.__code__
+    pulse.stacks = [(0.0, wire.OTHER, False, [(waiting, 1), line]), (0.0, wire.OTHER, False, [line])]
+    pulse.settle(last=True)
+    assert (list(pulse.lines.values()), list(pulse.waits.values())) == ([2], [1])
 
 
 def test_an_instruction_without_a_line_is_of_its_function() -> None:

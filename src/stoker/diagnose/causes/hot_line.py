@@ -65,7 +65,8 @@ def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     phases = {"other"} if found.loss_is_work else {"other", "loss"}
     own = [line for line in found.lines if line.phase in phases and line.place.leaf]
-    lines = [line for line in own if not found.waits_for_gpu(line)]
+    waiting = found.waits_for_own_processes()
+    lines = [line for line in own if not found.waits_for_gpu(line) and line not in waiting]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if 100 * _lost(found, hot) >= LINE_PCT else []

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
-from stoker.diagnose.causes.thresholds import READS_FRAC, READS_STORM, WAITING_LINE_FRAC
+from stoker.diagnose.causes.thresholds import (
+    ELSEWHERE_CORES,
+    READS_FRAC,
+    READS_STORM,
+    WAITING_LINE_FRAC,
+    WAITS_FRAC,
+)
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
@@ -175,6 +181,16 @@ class Signals:
         phase they were put in. A line that computes for long and reads one number is another thing."""
         waits = (one for one in self.blocking if one.phase == "sync" and one.place.leaf == line.place.leaf)
         return sum(one.pct for one in waits) >= WAITING_LINE_FRAC * line.pct
+
+    def waits_for_own_processes(self) -> list[LineShare]:
+        """Lines of the user's own code in which it waits for processes of the run that compute meanwhile."""
+        lines = [
+            line
+            for line in self.lines
+            if line.phase in ("other", "loss") and line.place.leaf and line.waits_frac >= WAITS_FRAC
+        ]
+        waiting = sum(line.pct for line in lines) / 100
+        return lines if (self.elsewhere_cores or 0.0) >= ELSEWHERE_CORES * max(waiting, 0.01) else []
 
 
 def signals(summary: Summary) -> Signals | None:

@@ -64,6 +64,8 @@ ENVS_ONE = 1.5
 """Env steps per env call below which environments are stepped one by one: own, 2026-11."""
 ELSEWHERE_CORES = 0.5
 """Cores that processes beside the training use, from which on environments may be stepped there: own."""
+WAITS_FRAC = 0.5
+"""Of the looks at a line, in a pipe, a queue or a lock: then it waits for somebody. Own, 2026-11."""
 
 # GPU
 SYNCS_PER_TICK = 0.5

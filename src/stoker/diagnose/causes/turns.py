@@ -20,7 +20,9 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.env_steps_per_s is None or serial(found):
+    if found.env_steps_per_s is None:
+        return _own_processes(found)
+    if serial(found):
         return None
     waiting = found.lost("env")
     line = found.top_line("env")
@@ -45,6 +47,28 @@ def find(found: Signals) -> Finding | None:
         "time the rollout alone and the update alone: side by side, the longer of the two would be left",
         _FIXES,
         line.place if line else None,
+    )
+
+
+def _own_processes(found: Signals) -> Finding | None:
+    """Behind a pipe or a queue of the user's own."""
+    lines = found.waits_for_own_processes()
+    waiting = sum(map(found.line_lost, lines))
+    if not lines:
+        return None
+    return finding(
+        CODE,
+        NAME,
+        "the learner waits in a line of its own for processes that compute, and they wait for the learner",
+        min(waiting, 1 - waiting),
+        found.lost_of,
+        [
+            share("of the training thread's time is waiting in this line", lines[0].pct / 100, "looks"),
+            number("{} cores are used beside the learner", found.elsewhere_cores, "cores", "host watcher"),
+        ],
+        "time the processes' part alone and the update alone: side by side, the longer would be left",
+        _FIXES,
+        lines[0].place,
     )
 
 
