@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "src" / "stoker" / "inside" / "site"
 LOOPS = {"launch": "24 small layers, batch 64", "conv": "ResNet-like, bf16, channels_last"}
 WAYS = ("deep", "profiler", "nothing")
+Results = dict[str, dict[str, list[dict[str, object]]]]
 WARM_S, BEFORE_S, DURING_S, AFTER_S = 2.0, 4.0, 1.2, 5.0
 
 
@@ -41,21 +42,16 @@ def main() -> None:
     if args.child:
         child(*args.child)
         return
-    results = {loop: compare(loop, args.repeats) for loop in args.loop or LOOPS}
+    loops = args.loop or list(LOOPS)
+    results: Results = {loop: {way: [] for way in WAYS} for loop in loops}
     report = {"schema": "stoker.benchmark.deep/1", **machine(), "loops": results}
-    if args.out:
-        args.out.write_text(json.dumps(report, indent=1) + "\n")
-    for loop, ways in results.items():
-        for way, runs in ways.items():
-            print(f"{loop:7} {way:9} {summary(runs)}")
-
-
-def compare(loop: str, repeats: int) -> dict[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, object]]] = {way: [] for way in WAYS}
-    for number in range(repeats):
-        for way in WAYS if number % 2 else WAYS[::-1]:
-            found[way].append(measure(loop, way))
-    return found
+    for number in range(args.repeats):
+        for loop in loops:
+            for way in WAYS if number % 2 else WAYS[::-1]:
+                results[loop][way].append(measure(loop, way))
+                print(f"{loop:7} {way:9} {summary(results[loop][way])}", flush=True)
+                if args.out:  # after each: a machine that is taken away leaves what was measured
+                    args.out.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def measure(loop: str, way: str) -> dict[str, object]:
