@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stoker.model.record import ModelInput
 
-LOOKS_MIN = 5
+LOOKS_MIN = 3
 
 
 def one_row_frac(shapes: Mapping[ModelInput, int]) -> float | None:

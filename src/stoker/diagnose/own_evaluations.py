@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stoker.diagnose.places import MIN_SAMPLES, outside_forward, stack_of
+from stoker.diagnose.places import MIN_SAMPLES, stack_of
 from stoker.model.record import Line, Place, ProcessRecord, Sampled
 
 _TRAINING = ("backward", "optim")
@@ -34,37 +34,44 @@ class OwnEvaluation:
 
 
 def own_evaluation(record: ProcessRecord) -> OwnEvaluation | None:
-    evaluated = record.evaluated.get(True, 0)
     looks = [(sample, stack_of(sample)) for sample in record.sampled if sample.stage == "train"]
     trains = {_function(line) for one, stack in looks if one.phase in _TRAINING for line in stack}
-    asks = _asking(looks) - trains
-    callers: dict[Line, int] = defaultdict(int)
-    model = 0
-    for sample, stack in looks:
-        if (line := _caller(stack, asks)) is not None:
-            callers[line] += sample.count
-            model += sample.count * (sample.phase in _MODEL)
-    found, total = sum(callers.values()), sum(sample.count for sample, _ in looks)
-    if found < MIN_SAMPLES or not evaluated:
+    found = [(one, stack[:depth], stack[depth]) for one, stack in looks if (depth := _edge(stack, trains))]
+    asks = _asking((one, _function(inside[-1])) for one, inside, _ in found)
+    under = [(one, caller) for one, inside, caller in found if _function(inside[-1]) in asks]
+    count, total = sum(one.count for one, _ in under), sum(one.count for one, _ in looks)
+    evaluated = record.evaluated.get(True, 0)
+    if count < MIN_SAMPLES or not evaluated:
         return None
+    callers: dict[Line, int] = defaultdict(int)
+    for one, caller in under:
+        callers[caller] += one.count
     line = max(callers, key=callers.__getitem__)
-    eval_frac = evaluated / sum(record.evaluated.values())
-    return OwnEvaluation(found / total, found, Place(line, line), evaluated, eval_frac, model / found)
+    return OwnEvaluation(
+        frac=count / total,
+        looks=count,
+        site=Place(line, line),
+        eval_looks=evaluated,
+        eval_frac=evaluated / sum(record.evaluated.values()),
+        model_frac=sum(one.count for one, _ in under if one.phase in _MODEL) / count,
+    )
 
 
-def _asking(looks: Iterable[tuple[Sampled, tuple[Line, ...]]]) -> set[Function]:
-    """Functions that call a model, most often without gradients: a look cannot always tell."""
-    calls: dict[Function, int] = defaultdict(int)
-    for sample, stack in looks:
-        if stack and sample.phase in ("infer", "forward"):
-            calls[_function(outside_forward(stack))] += sample.count * (1 if sample.phase == "infer" else -1)
-    return {function for function, more in calls.items() if more > 0}
+def _edge(stack: tuple[Line, ...], trains: set[Function]) -> int:
+    """The depth of the innermost line from which on outwards all are of functions that train, too; 0 where
+    there is no function in between, or but the model's own."""
+    inside = [depth for depth, line in enumerate(stack) if _function(line) not in trains]
+    edge = inside[-1] + 1 if inside else 0
+    return edge if 0 < edge < len(stack) and not stack[edge - 1][2].endswith(".forward") else 0
 
 
-def _caller(stack: tuple[Line, ...], functions: set[Function]) -> Line | None:
-    """The line outside of the outermost of them."""
-    inside = [depth for depth, line in enumerate(stack) if _function(line) in functions]
-    return stack[min(inside[-1] + 1, len(stack) - 1)] if inside else None
+def _asking(calls: Iterable[tuple[Sampled, Function]]) -> set[Function]:
+    """Under which the model is called most often without gradients: a look cannot always tell."""
+    more: dict[Function, int] = defaultdict(int)
+    for sample, function in calls:
+        if sample.phase in ("infer", "forward"):
+            more[function] += sample.count * (1 if sample.phase == "infer" else -1)
+    return {function for function, calls_more in more.items() if calls_more > 0}
 
 
 def _function(line: Line) -> Function:

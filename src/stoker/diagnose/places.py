@@ -84,14 +84,14 @@ def call_site(record: ProcessRecord, phase: str) -> Place | None:
     counts: dict[Line, int] = defaultdict(int)
     for sample in looks:
         if stack := stack_of(sample):
-            counts[outside_forward(stack)] += sample.count
+            counts[_outside_forward(stack)] += sample.count
     if sum(counts.values()) < MIN_SAMPLES:
         return None
     line = max(counts, key=counts.__getitem__)
     return Place(line, line)
 
 
-def outside_forward(stack: tuple[Line, ...]) -> Line:
+def _outside_forward(stack: tuple[Line, ...]) -> Line:
     inner = [depth for depth, (_, _, function) in enumerate(stack) if function.endswith(".forward")]
     return stack[min(inner[-1] + 1, len(stack) - 1)] if inner else stack[0]
 

@@ -39,6 +39,20 @@ def test_a_look_that_took_it_for_a_call_with_gradients_changes_nothing(record: P
     assert found.looks == 14
 
 
+def test_a_function_that_training_shares_is_told_by_who_calls_it(record: ProcessRecord) -> None:
+    """`loss` is called by `scores`, without gradients, and more often by `learn`, with them."""
+    asked = look("infer", at("Net.forward"), at("loss"), at("scores", 12), at("main", 40))
+    learnt = look("forward", at("Net.forward"), at("loss"), at("learn"), at("main", 38), count=30)
+    found = own_evaluation(replace(record, sampled=(asked, learnt, TRAINED)))
+    assert found is not None
+    assert (found.looks, found.site.leaf) == (10, at("main", 40))
+
+
+def test_a_model_asked_in_the_loop_itself_cannot_be_told(record: ProcessRecord) -> None:
+    inline = look("infer", at("Net.forward"), at("main", 40))
+    assert own_evaluation(replace(record, sampled=(inline, TRAINED))) is None
+
+
 @pytest.mark.parametrize(
     "also",
     [
