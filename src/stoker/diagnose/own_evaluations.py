@@ -1,18 +1,18 @@
-"""An evaluation that no loader and no name marks: a function under which the model is asked without
-gradients, and never trained.
+"""An evaluation that no loader and no name marks: a function under which the model that is trained is asked
+in eval mode, without gradients, and nothing is trained.
 
-Told from looks alone; that the model which is trained is asked in eval mode the training process says itself.
-A rollout that switches to eval mode looks the same: this is for trainings without an environment.
+Where it is asked so the training process says itself, once a second; how much of the time is under the
+function that asks, looks tell. A rollout that switches to eval mode looks the same: this is for trainings
+without an environment.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass
 
-from stoker.diagnose.places import MIN_SAMPLES, stack_of
-from stoker.model.record import Line, Place, ProcessRecord, Sampled
+from stoker.diagnose.places import MIN_SAMPLES, is_forward, stack_of
+from stoker.model.record import Line, Place, ProcessRecord
 
 _TRAINING = ("backward", "optim")
 _MODEL = ("infer", "forward", "sync")
@@ -26,9 +26,8 @@ class OwnEvaluation:
     looks: int
     site: Place
     """The line that calls it most often."""
-    eval_looks: int
-    """Into calls without gradients: those of the trained model in eval mode, and their share."""
-    eval_frac: float
+    asked: int
+    """How often the model was found there in eval mode, looked at once a second."""
     model_frac: float
     """Of the looks under it: those in the model, or waiting for the GPU. The rest may be a simulator."""
 
@@ -36,42 +35,43 @@ class OwnEvaluation:
 def own_evaluation(record: ProcessRecord) -> OwnEvaluation | None:
     looks = [(sample, stack_of(sample)) for sample in record.sampled if sample.stage == "train"]
     trains = {_function(line) for one, stack in looks if one.phase in _TRAINING for line in stack}
-    found = [(one, stack[:depth], stack[depth]) for one, stack in looks if (depth := _edge(stack, trains))]
-    asks = _asking((one, _function(inside[-1])) for one, inside, _ in found)
-    under = [(one, caller) for one, inside, caller in found if _function(inside[-1]) in asks]
-    count, total = sum(one.count for one, _ in under), sum(one.count for one, _ in looks)
-    evaluated = record.evaluated.get(True, 0)
-    if count < MIN_SAMPLES or not evaluated:
+    asked: Counter[Function] = Counter()
+    for one in record.evaluated:
+        if edge := _edge(stack_of(one), trains):
+            asked[_function(edge[0])] += one.count
+    phases: dict[Function, Counter[str]] = {function: Counter() for function in asked}
+    callers: dict[Function, Counter[Line]] = {function: Counter() for function in asked}
+    for one, stack in looks:
+        if (edge := _edge(stack, trains)) and _function(edge[0]) in asked:
+            phases[_function(edge[0])][one.phase] += one.count
+            callers[_function(edge[0])][edge[1]] += one.count
+    function = max(asked, key=lambda one: phases[one].total(), default=("", ""))
+    found = phases.get(function, Counter())
+    if found.total() < MIN_SAMPLES or _is_shared(found):
         return None
-    callers: dict[Line, int] = defaultdict(int)
-    for one, caller in under:
-        callers[caller] += one.count
-    line = max(callers, key=callers.__getitem__)
+    ((line, _),) = callers[function].most_common(1)
     return OwnEvaluation(
-        frac=count / total,
-        looks=count,
+        frac=found.total() / sum(one.count for one, _ in looks),
+        looks=found.total(),
         site=Place(line, line),
-        eval_looks=evaluated,
-        eval_frac=evaluated / sum(record.evaluated.values()),
-        model_frac=sum(one.count for one, _ in under if one.phase in _MODEL) / count,
+        asked=asked[function],
+        model_frac=sum(found[phase] for phase in _MODEL) / found.total(),
     )
 
 
-def _edge(stack: tuple[Line, ...], trains: set[Function]) -> int:
-    """The depth of the innermost line from which on outwards all are of functions that train, too; 0 where
-    there is no function in between, or but the model's own."""
+def _edge(stack: tuple[Line, ...], trains: set[Function]) -> tuple[Line, Line] | None:
+    """The outermost line of a function that trains nothing, and the line that calls it. None where there is
+    none but the model's own."""
     inside = [depth for depth, line in enumerate(stack) if _function(line) not in trains]
-    edge = inside[-1] + 1 if inside else 0
-    return edge if 0 < edge < len(stack) and not stack[edge - 1][2].endswith(".forward") else 0
+    depth = inside[-1] if inside else len(stack)
+    if depth + 1 >= len(stack) or is_forward(stack[depth]):
+        return None
+    return stack[depth], stack[depth + 1]
 
 
-def _asking(calls: Iterable[tuple[Sampled, Function]]) -> set[Function]:
-    """Under which the model is called most often without gradients: a look cannot always tell."""
-    more: dict[Function, int] = defaultdict(int)
-    for sample, function in calls:
-        if sample.phase in ("infer", "forward"):
-            more[function] += sample.count * (1 if sample.phase == "infer" else -1)
-    return {function for function, calls_more in more.items() if calls_more > 0}
+def _is_shared(phases: Counter[str]) -> bool:
+    """Called for the training, too. (Some looks take a call without gradients for one with them.)"""
+    return phases["forward"] > phases["infer"] / 2
 
 
 def _function(line: Line) -> Function:

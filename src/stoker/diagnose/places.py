@@ -30,7 +30,7 @@ class LineShare:
     inclusive: bool = False
     """Small lines it calls are counted in."""
     waits_frac: float = 0.0
-    """Of the looks: the thread waited for another process or thread."""
+    """Of the looks: the thread waited for another process."""
 
 
 def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
@@ -91,8 +91,13 @@ def call_site(record: ProcessRecord, phase: str) -> Place | None:
     return Place(line, line)
 
 
+def is_forward(line: Line) -> bool:
+    """Before Python 3.11 code does not know its class."""
+    return line[2] == "forward" or line[2].endswith(".forward")
+
+
 def _outside_forward(stack: tuple[Line, ...]) -> Line:
-    inner = [depth for depth, (_, _, function) in enumerate(stack) if function.endswith(".forward")]
+    inner = [depth for depth, line in enumerate(stack) if is_forward(line)]
     return stack[min(inner[-1] + 1, len(stack) - 1)] if inner else stack[0]
 
 

@@ -15,18 +15,14 @@ PLUMBING, LIBRARY, USER = range(3)
 
 # Inside these the interesting line is the caller's.
 _PLUMBING_PACKAGES = ("torch", "numpy", "gymnasium", "gym", "PIL", "cv2", "_stoker_inside", "scipy", "tqdm")
-# Where the standard library waits for somebody.
+# Where the standard library waits for another process.
 _WAITING_FILES = tuple(
     os.sep + os.path.join(*name.split("/"))
     for name in (
         "multiprocessing/connection.py",
         "multiprocessing/queues.py",
         "multiprocessing/synchronize.py",
-        "threading.py",
-        "queue.py",
         "selectors.py",
-        "socket.py",
-        "subprocess.py",
     )
 )
 # Below it a worker's stack is a copy of the training thread's, made by the fork.
@@ -72,7 +68,7 @@ class Places:
         return self._id(lines[0] if lines else None, user, tuple(lines[1:]))
 
     def waits(self, code):
-        """Does the innermost code wait for another process or thread? (A pipe, a queue, a lock, a socket.)"""
+        """Does the innermost code wait for another process, at a pipe, a queue or a lock?"""
         filename = code.co_filename
         return filename.endswith(_WAITING_FILES) and os.path.abspath(filename).startswith(self._stdlib)
 

@@ -53,7 +53,7 @@ class Pulse:
         self.stacks = []  # as they were seen, until the next writing
         self.recent = []
         self.lines = {}
-        self.waits = {}  # of those: the thread waited for another one, or another process
+        self.waits = {}  # of those: the thread waited for another process
         self.samples = 0
         self.cost_s = 0.0
         self.interval_s = SAMPLE_S

@@ -19,7 +19,7 @@ class DeepNote:
     state: str
     """`taken`, `not taken`, `failed`."""
     mode: str
-    """`asked` (--deep) or `auto`."""
+    """`asked` (--deep), `auto`, or `late`: by itself, where counters tell real work."""
     why: str = ""
     """Why it was not taken, or ended before its time."""
     start_s: float = 0.0

@@ -162,7 +162,7 @@ class Sampled:
     callers: tuple[Line, ...] = ()
     """The lines that led to the place's leaf, from the inside out."""
     waits: int = 0
-    """Of `count`: the thread waited for another process or thread."""
+    """Of `count`: the thread waited for another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +259,8 @@ class ProcessRecord:
     batch_rows: int | None = None
     shapes: dict[ModelInput, int] = field(default_factory=dict)
     """What the model was given in training, looked at once a second: how often each was seen."""
-    evaluated: dict[bool, int] = field(default_factory=dict)
-    """Of the looks into calls without gradients: was it a model that is trained, in eval mode?"""
+    evaluated: tuple[Sampled, ...] = ()
+    """Looks into calls without gradients, once a second: those of a model that is trained, in eval mode."""
     tick_times: TickTimes | None = None
     """Of all ticks, or of the last minutes of a long run; None where they are too many to read in no time."""
     file: str = ""

@@ -114,7 +114,7 @@ class _Collected:
         self.steps: tuple[int, ...] = ()
         self.batch_rows: int | None = None
         self.shapes: Counter[ModelInput] = Counter()
-        self.evaluated: Counter[bool] = Counter()
+        self.evaluated: Counter[int] = Counter()
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
         self.elements: dict[str, int] = {}
@@ -248,7 +248,7 @@ class _Collected:
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
             shapes=dict(self.shapes),
-            evaluated=dict(self.evaluated),
+            evaluated=tuple(self._evaluated()),
             devices=tuple(self.devices),
             deep=self.deep,
             knobs=self.knobs,
@@ -259,10 +259,16 @@ class _Collected:
 
     def _shapes(self, row: Row) -> None:
         if row.get("evaluated") is not None and row.get("stage") == wire.TRAIN:
-            self.evaluated[bool(row["evaluated"])] += 1
+            self.evaluated[int(row["evaluated"])] += 1
         for graph, shape in enumerate(row.get("shapes") or ()):
             if shape and row.get("stage") == wire.TRAIN:
                 self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape))] += 1
+
+    def _evaluated(self) -> Iterable[Sampled]:
+        for place, count in self.evaluated.items():
+            if place:
+                at, callers = self.places.get(place, Place(None, None)), self.callers.get(place, ())
+                yield Sampled("infer", wire.TRAIN, at, count, callers)
 
     def _sampled(self) -> Iterable[Sampled]:
         for phase, stage, place, count in self.lines:

@@ -243,6 +243,11 @@ def test_a_line_that_waits_for_own_processes_is_no_hot_line() -> None:
     (told,) = judge(found).findings
     assert (told.code, told.place, told.recoverable_frac) == ("SK303", PLACE, pytest.approx(0.36))
     assert codes(replace(found, elsewhere_cores=0.05)) == ["SK201"], "nobody computes meanwhile"
+    assert codes(replace(found, loader=view(workers=2))) == ["SK201"], "its workers may be all that computes"
+    assert codes(replace(found, env_steps_per_s=100.0, envs_per_call=1.0)) == ["SK303"]
+    starved = seen({"other": 97.0, "forward": 3.0}, lines=(replace(line, pct=96.0),), elsewhere_cores=8.0)
+    (told,) = judge(starved).findings
+    assert (told.code, "waiting for another process" in told.says) == ("SK201", True)
     assert codes(replace(found, lines=(replace(line, waits_frac=0.2),))) == ["SK201"]
 
 
@@ -433,14 +438,14 @@ def test_without_counters_the_names_of_kernels_tell() -> None:
 
 
 def test_an_evaluation_in_memory_is_part_of_the_window() -> None:
-    own = OwnEvaluation(0.4, 40, PLACE, eval_looks=6, eval_frac=0.9, model_frac=0.8)
+    own = OwnEvaluation(0.4, 40, PLACE, asked=6, model_frac=0.8)
     found = seen({"infer": 30.0, "forward": 30.0, "backward": 40.0}, own_evaluation=own)
     (told,) = judge(found).findings
     assert (told.code, told.recoverable_frac, told.place) == ("SK204", pytest.approx(0.4), PLACE)
     both = replace(found, stages_s={"train": 80.0, "eval": 20.0})
     assert judge(both).findings[0].recoverable_frac == pytest.approx(0.52)
     assert codes(replace(found, one_row_frac=0.9)) == ["SK302"], "it acts"
-    for doubtful in (replace(own, eval_looks=2), replace(own, eval_frac=0.1), replace(own, model_frac=0.3)):
+    for doubtful in (replace(own, asked=1), replace(own, model_frac=0.3)):
         assert codes(replace(found, own_evaluation=doubtful)) == []
 
 
@@ -449,6 +454,7 @@ def test_fp32_units_at_work_tell_where_no_kernel_was_named() -> None:
     host = {"forward": 100.0}
     assert codes(on_gpu({}, host, gpu=replace(half, fp32_pct=29.5))) == ["SK405"]
     assert codes(on_gpu({}, host, gpu=replace(half, fp32_pct=8.0))) == []
+    assert codes(on_gpu({}, host, gpu=replace(half, fp32_pct=21.0, tensor_pct=55.0))) == []
     named = replace(half, fp32_pct=29.5, plain_fp32_frac=0.03)
     assert codes(on_gpu({}, host, gpu=named)) == [], "other arithmetic than matrix products"
 

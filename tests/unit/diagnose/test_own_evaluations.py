@@ -20,7 +20,7 @@ TRAINED = look("backward", at("learn"), at("main", 38), count=30)
 @pytest.fixture
 def record(make: Any) -> ProcessRecord:
     found: ProcessRecord = make.training({"forward": 1.0})
-    return replace(found, evaluated={True: 8, False: 2})
+    return replace(found, evaluated=(look("infer", at("scores", 12), at("main", 40), count=8),))
 
 
 def test_all_that_happens_under_it_counts(record: ProcessRecord) -> None:
@@ -28,8 +28,7 @@ def test_all_that_happens_under_it_counts(record: ProcessRecord) -> None:
     assert found is not None
     assert (found.frac, found.looks) == (pytest.approx(0.5), 30)
     assert found.site.leaf == at("main", 40)
-    assert (found.eval_looks, found.eval_frac) == (8, pytest.approx(0.8))
-    assert found.model_frac == pytest.approx(2 / 3)
+    assert (found.asked, found.model_frac) == (8, pytest.approx(2 / 3))
 
 
 def test_a_look_that_took_it_for_a_call_with_gradients_changes_nothing(record: ProcessRecord) -> None:
@@ -42,6 +41,7 @@ def test_a_look_that_took_it_for_a_call_with_gradients_changes_nothing(record: P
 def test_a_function_that_training_shares_is_told_by_who_calls_it(record: ProcessRecord) -> None:
     """`loss` is called by `scores`, without gradients, and more often by `learn`, with them."""
     asked = look("infer", at("Net.forward"), at("loss"), at("scores", 12), at("main", 40))
+    record = replace(record, evaluated=(look("infer", at("loss"), at("scores", 12), at("main", 40)),))
     learnt = look("forward", at("Net.forward"), at("loss"), at("learn"), at("main", 38), count=30)
     found = own_evaluation(replace(record, sampled=(asked, learnt, TRAINED)))
     assert found is not None
@@ -50,6 +50,7 @@ def test_a_function_that_training_shares_is_told_by_who_calls_it(record: Process
 
 def test_a_model_asked_in_the_loop_itself_cannot_be_told(record: ProcessRecord) -> None:
     inline = look("infer", at("Net.forward"), at("main", 40))
+    record = replace(record, evaluated=(look("infer", at("main", 40)),))
     assert own_evaluation(replace(record, sampled=(inline, TRAINED))) is None
 
 
@@ -65,9 +66,19 @@ def test_a_function_that_trains_is_none(record: ProcessRecord, also: Any) -> Non
     assert own_evaluation(replace(record, sampled=(ASKED, TRAINED, also))) is None
 
 
-def test_a_model_that_is_never_trained_is_not_evaluated(record: ProcessRecord) -> None:
-    teacher = replace(record, sampled=(ASKED, TRAINED), evaluated={False: 10})
-    assert own_evaluation(teacher) is None
+def test_a_teacher_beside_it_is_not_counted(record: ProcessRecord) -> None:
+    """It is asked more often, and is never trained."""
+    teacher = look("infer", at("Teacher.forward"), at("targets"), at("main", 37), count=40)
+    found = own_evaluation(replace(record, sampled=(teacher, ASKED, TRAINED)))
+    assert found is not None
+    assert (found.looks, found.site.leaf) == (10, at("main", 40))
+    assert own_evaluation(replace(record, sampled=(teacher, ASKED, TRAINED), evaluated=())) is None
+
+
+def test_before_python_3_11_a_forward_has_no_class(record: ProcessRecord) -> None:
+    inline = look("infer", at("forward"), at("main", 40))
+    record = replace(record, evaluated=(look("infer", at("forward"), at("main", 40)),))
+    assert own_evaluation(replace(record, sampled=(inline, TRAINED))) is None
 
 
 def test_too_few_looks_or_another_stage_tell_nothing(record: ProcessRecord) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from tests.unit.inside.conftest import Model
 
 from stoker.inside import hooks
-from stoker.inside.wire import OTHER, THIN
+from stoker.inside.wire import INFER, THIN
 from stoker.model.record import ModelInput
 
 
@@ -39,26 +39,50 @@ def test_a_trained_model_in_eval_mode_is_told(driven) -> None:
     called(False, False, teachers)
     driven.tick()
     driven.flush()
-    assert driven.read().evaluated == {True: 2, False: 2}
+    driven.agent._flush_last()  # places are told now and then
+    told = driven.read().evaluated
+    assert sum(one.count for one in told) == 2
+    assert {one.place.leaf[2].rpartition(".")[2] for one in told} == {"called"}
 
 
-def test_eval_mode_ends_what_is_passed_over_once_a_second(driven, clock, monkeypatch) -> None:
+def test_after_eval_the_models_next_call_is_looked_at_once_a_second(driven, clock, monkeypatch) -> None:
     monkeypatch.setattr(hooks.evaluation, "perf_counter", clock)
-    hook, thinning = hooks.evaluation.EvalModeHook(driven.agent), driven.recorder.thinning
-    model_eval = hook.wrap(lambda model: model)
-    driven.recorder.adopt()
-    thinning.active, thinning.twice_mean = True, 1000
-    thinning.let_go("nobody")
-    phases = []
-    for _ in range(2):
-        while driven.recorder.phase != THIN:
-            driven.step(0.1)
-        assert model_eval("a model") == "a model"
-        phases.append(driven.recorder.phase)
-    assert phases == [OTHER, THIN]
-    driven.step(1.0)
-    model_eval("a model")
-    assert driven.recorder.phase == OTHER
+    hook, recorder = hooks.evaluation.EvalModeHook(driven.agent), driven.recorder
+    model_eval = hook._noticed(lambda model: model)
+    assert (model_eval("a model"), recorder.owner) == ("a model", None)
+    recorder.adopt()
+    recorder.thinning.active, recorder.thinning.twice_mean = True, 1000
+    recorder.thinning.let_go("nobody")
+
+    def asked() -> bool:
+        """Is it seen?"""
+        while recorder.phase != THIN:
+            driven.step(0.01)
+        before = recorder.counts[INFER]
+        model_eval("a model")
+        driven.model(0.001, graph=False, training=False)
+        return recorder.counts[INFER] > before
+
+    assert [asked(), asked()] == [True, False]
+    clock.advance(1.0)
+    assert asked()
+
+
+def test_eval_within_a_models_call_does_not_take_it_apart(driven, clock, monkeypatch) -> None:
+    monkeypatch.setattr(hooks.evaluation, "perf_counter", clock)
+    hook, recorder = hooks.evaluation.EvalModeHook(driven.agent), driven.recorder
+    recorder.adopt()
+    recorder.thinning.active, recorder.thinning.twice_mean = True, 1000
+    recorder.thinning.let_go("nobody")
+    while recorder.phase != THIN:
+        driven.step(0.01)
+
+    def forward() -> None:
+        hook._noticed(lambda model: model)("its frozen part")
+        driven.model(0.001, graph=False)
+
+    driven.model_on(forward)
+    assert recorder.phase == THIN
 
 
 def test_shapes_are_counted(driven) -> None:

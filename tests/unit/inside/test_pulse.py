@@ -115,11 +115,11 @@ def test_whose_code_it_is(filename: str, kind: int) -> None:
     assert Places().kind(code(filename)) == kind
 
 
-def test_who_waits_for_somebody() -> None:
+def test_who_waits_for_another_process() -> None:
     """Told by the innermost code: the standard library's, not a file of the same name."""
     places = Places()
     assert places.waits(multiprocessing.connection.Connection._recv.__code__)
-    assert places.waits(threading.Event.wait.__code__)
+    assert not places.waits(threading.Event.wait.__code__), "a thread of its own may be waited for"
     assert not places.waits(code("/home/me/threading.py"))
     assert not places.waits(code("/home/me/train.py"))
 

@@ -234,6 +234,20 @@ def test_however_many_are_passed_over_they_are_told_of_in_groups(driven) -> None
     assert max(waiting) <= 2 * thinning.TOLD_TOGETHER + thinning.IN_A_ROW
 
 
+def test_what_was_drawn_for_short_ticks_does_not_last_where_they_become_long(driven) -> None:
+    recorder, state = thinned(driven), driven.recorder.thinning
+    for _ in range(TICKS_MIN):
+        driven.step(0.001)
+    recorder.left, state.more = 64, 500
+    state.review()
+    driven.step(10.0)
+    recorder.replay()
+    state.review()
+    assert state.closely_frac == 1.0
+    driven.step(10.0)
+    assert recorder.phase == OTHER
+
+
 def test_a_step_inside_a_step_is_one_tick(driven) -> None:
     recorder = thinned(driven)
     before = recorder.snapshot().ticks

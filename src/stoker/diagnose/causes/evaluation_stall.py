@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import EVALUATED_FRAC, EVALUATED_MIN, MODEL_FRAC, ONE_ROW_FRAC
+from stoker.diagnose.causes.thresholds import EVALUATED_MIN, MODEL_FRAC, ONE_ROW_FRAC
 from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.model.finding import Finding, Fix
 
@@ -39,8 +39,8 @@ def find(found: Signals) -> Finding | None:
 
 def _evaluates(own: OwnEvaluation, one_row_frac: float | None) -> bool:
     """Asked row by row, or with more going on than the model, it acts in an environment of its own."""
-    enough = own.eval_looks >= EVALUATED_MIN and own.eval_frac >= EVALUATED_FRAC
-    return enough and own.model_frac >= MODEL_FRAC and (one_row_frac or 0.0) < ONE_ROW_FRAC
+    acts = own.model_frac < MODEL_FRAC or (one_row_frac or 0.0) >= ONE_ROW_FRAC
+    return own.asked >= EVALUATED_MIN and not acts
 
 
 def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
@@ -52,8 +52,9 @@ def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
         1 - (1 - apart) * (1 - own.frac),
         "time of the run",
         [
-            share("of the looks are under this line, and none of them in training", own.frac, "looks"),
+            share("of the looks are in what is called here, and trains nothing", own.frac, "looks"),
             number("{} looks found it there", float(own.looks), "looks", "looks"),
+            number("{} times the model was seen there in eval mode", float(own.asked), "calls", "looks"),
             share("of training and evaluation together is evaluation elsewhere", apart or None, "host clock"),
         ],
         "the same run without it: as many ticks in less time. (If it is no evaluation but a rollout, or text "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import LINE_PCT, LINES_APART
+from stoker.diagnose.causes.thresholds import LINE_PCT, LINES_APART, WAITS_FRAC
+from stoker.diagnose.causes.turns import waited_in
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
@@ -32,6 +33,7 @@ def find(found: Signals) -> Finding | None:
     line, lost = group[0], _lost(found, group)
     what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
     where = "between the model's call and backward()" if line.phase == "loss" else "your own Python code"
+    where = "waiting for another process" if line.waits_frac >= WAITS_FRAC else where
     return finding(
         CODE,
         NAME,
@@ -65,7 +67,7 @@ def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     phases = {"other"} if found.loss_is_work else {"other", "loss"}
     own = [line for line in found.lines if line.phase in phases and line.place.leaf]
-    waiting = found.waits_for_own_processes()
+    waiting = waited_in(found)
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in waiting]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])

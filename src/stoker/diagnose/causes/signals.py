@@ -11,6 +11,7 @@ from stoker.diagnose.causes.thresholds import (
     ELSEWHERE_CORES,
     READS_FRAC,
     READS_STORM,
+    WAITED_FOR_CORES,
     WAITING_LINE_FRAC,
     WAITS_FRAC,
 )
@@ -183,14 +184,16 @@ class Signals:
         return sum(one.pct for one in waits) >= WAITING_LINE_FRAC * line.pct
 
     def waits_for_own_processes(self) -> list[LineShare]:
-        """Lines of the user's own code in which it waits for processes of the run that compute meanwhile."""
+        """Lines outside of model, loader and environment in which it waits for processes of the run."""
         lines = [
             line
             for line in self.lines
             if line.phase in ("other", "loss") and line.place.leaf and line.waits_frac >= WAITS_FRAC
         ]
         waiting = sum(line.pct for line in lines) / 100
-        return lines if (self.elsewhere_cores or 0.0) >= ELSEWHERE_CORES * max(waiting, 0.01) else []
+        needed = max(ELSEWHERE_CORES * waiting, WAITED_FOR_CORES)
+        loads = self.loader is not None and self.loader.loader.num_workers > 0  # then they may be its workers
+        return lines if (self.elsewhere_cores or 0.0) >= needed and not loads else []
 
 
 def signals(summary: Summary) -> Signals | None:

@@ -15,6 +15,9 @@ from stoker.model.finding import Evidence, Finding, Fix
 
 CODE, NAME = "SK405", "tensor cores off"
 _SAYS = "the GPU works hard on matrix products in plain FP32, which its tensor cores could do"
+_SAYS_BY_UNITS = (
+    "a large part of the GPU's work is plain FP32; if it is matrix products, tensor cores could do it"
+)
 _OF = "GPU real work"
 _CONFIRM = "a short run under TF32: if ticks/s rise, matrix products were the limit"
 _FIXES = (
@@ -39,7 +42,8 @@ def find(found: Signals) -> Finding | None:
         plain = gpu.plain_fp32_frac * (gpu.busy_pct or 0.0) / 100
         return finding(CODE, NAME, _SAYS, plain, _OF, _evidence(gpu), _CONFIRM, _FIXES)
     why = "how much of the work is matrix products is not counted"
-    return without_ceiling(CODE, NAME, _SAYS, _OF, why, _evidence(gpu), _CONFIRM, _FIXES)
+    says = _SAYS if _rests(gpu) else _SAYS_BY_UNITS
+    return without_ceiling(CODE, NAME, says, _OF, why, _evidence(gpu), _CONFIRM, _FIXES)
 
 
 def _evidence(gpu: GpuSignals) -> list[Evidence | None]:
@@ -59,11 +63,20 @@ def _off(gpu: GpuSignals) -> bool:
         return False
     if gpu.plain_fp32_frac is not None:
         return gpu.plain_fp32_frac >= PLAIN_FRAC
-    if gpu.fp32_pct is not None and gpu.fp32_pct >= FP32_FRAC * (gpu.busy_pct or 100.0):
-        return True
+    return _rests(gpu) or _works_in_fp32(gpu)
+
+
+def _rests(gpu: GpuSignals) -> bool:
     if gpu.tensor_pct is None or gpu.dram_pct is None:
         return False
     return gpu.tensor_pct < TENSOR_OFF_PCT and gpu.dram_pct < DRAM_LOW_PCT
+
+
+def _works_in_fp32(gpu: GpuSignals) -> bool:
+    """As much as the tensor cores do, by half at least: beside them there is always some."""
+    if gpu.fp32_pct is None:
+        return False
+    return gpu.fp32_pct >= max(FP32_FRAC * (gpu.busy_pct or 100.0), (gpu.tensor_pct or 0.0) / 2)
 
 
 CAUSE = Cause(CODE, NAME, find)

@@ -50,9 +50,9 @@ LINES_APART = 2
 WAITING_LINE_FRAC = 0.25
 """Waiting for the GPU in a line, of what looks found in it outside of that: from here on it is no hot line.
 Own, 2026-11."""
-EVALUATED_MIN, EVALUATED_FRAC = 3, 0.2
-"""Looks into calls without gradients, one a second, that found the model that is trained in eval mode, and
-their share; the others may be of a teacher or a target. Own, 2026-11."""
+EVALUATED_MIN = 2
+"""Looks into calls without gradients, one a second, that found the model that is trained in eval mode. Own,
+2026-11."""
 MODEL_FRAC = 0.5
 """Of an evaluation's time: with less of the model in it, it may be a rollout in an environment nobody knows.
 Own, 2026-11."""
@@ -65,7 +65,9 @@ ENVS_ONE = 1.5
 ELSEWHERE_CORES = 0.5
 """Cores that processes beside the training use, from which on environments may be stepped there: own."""
 WAITS_FRAC = 0.5
-"""Of the looks at a line, in a pipe, a queue or a lock: then it waits for somebody. Own, 2026-11."""
+"""Of the looks at a line, at a pipe, a queue or a lock of multiprocessing: then it waits. Own, 2026-11."""
+WAITED_FOR_CORES = 0.1
+"""Of all of the window: with less it is waited for something else than their work. Own, 2026-11."""
 
 # GPU
 SYNCS_PER_TICK = 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.serial_env import serial
 from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK303", "rollout and update take turns"
@@ -20,9 +21,17 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.env_steps_per_s is None:
-        return _own_processes(found)
-    if serial(found):
+    told = [one for one in (_environments(found), _own_processes(found)) if one is not None]
+    return max(told, key=lambda one: one.recoverable_frac or 0.0, default=None)
+
+
+def waited_in(found: Signals) -> list[LineShare]:
+    """The lines it is said of."""
+    return found.waits_for_own_processes() if _own_processes(found) is not None else []
+
+
+def _environments(found: Signals) -> Finding | None:
+    if found.env_steps_per_s is None or serial(found):
         return None
     waiting = found.lost("env")
     line = found.top_line("env")
@@ -59,11 +68,12 @@ def _own_processes(found: Signals) -> Finding | None:
     return finding(
         CODE,
         NAME,
-        "the learner waits in a line of its own for processes that compute, and they wait for the learner",
+        "the learner waits for other processes of the run, which compute, and does nothing meanwhile",
         min(waiting, 1 - waiting),
         found.lost_of,
         [
-            share("of the training thread's time is waiting in this line", lines[0].pct / 100, "looks"),
+            share("of the training thread's time is in this line", lines[0].pct / 100, "looks"),
+            share("of the looks at it found it waiting for another process", lines[0].waits_frac, "looks"),
             number("{} cores are used beside the learner", found.elsewhere_cores, "cores", "host watcher"),
         ],
         "time the processes' part alone and the update alone: side by side, the longer would be left",

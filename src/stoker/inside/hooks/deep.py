@@ -1,6 +1,6 @@
 """The deep window, where one is wanted (STOKER_DEEP): sees to it that it is nobody's trouble.
 
-Not in the list of hooks: it goes in only where it is asked for. What it patches is called a few times in the
+Not in the list of hooks: it goes in only where STOKER_DEEP says so. What it patches is called a few times in the
 life of a training: the script's own profilers, and the capture of CUDA graphs.
 """
 

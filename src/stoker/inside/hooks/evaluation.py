@@ -1,8 +1,14 @@
 """Evaluation that libraries do in one known function; the rest is told from model.eval() without backward."""
 
+import functools
+import threading
 from time import perf_counter
 
+from ..dynamo import tracing_check
+from ..wire import THIN
 from .base import Hook
+
+_get_ident = threading.get_ident
 
 EVERY_S = 1.0
 
@@ -36,7 +42,8 @@ class LightningEvalHook(_EvalHook):
 
 class EvalModeHook(Hook):
     """`model.eval()`: what follows may be an evaluation, of tensors in memory too. In a stretch that is
-    passed over nobody would see the model's calls: it is looked at as a whole, once a second at most."""
+    passed over nobody would see it: the model's next call tells, as after a loader was opened. Once a second
+    at most."""
 
     name = "eval_mode"
     modules = ("torch",)
@@ -47,13 +54,24 @@ class EvalModeHook(Hook):
 
     def install(self, module):
         base = module.nn.Module
-        self.patch(base, "eval", self.wrap(base.eval))
+        self.patch(base, "eval", self._noticed(base.eval))
+
+    def _noticed(self, original):
+        hook, recorder, tracing = self, self.recorder, tracing_check()
+
+        @functools.wraps(original)
+        def eval(self):
+            if not tracing() and recorder.phase == THIN and _get_ident() == recorder.owner:
+                try:
+                    hook.begin((self,))
+                except Exception as error:
+                    hook.fail(error, "call")
+            return original(self)
+
+        return eval
 
     def begin(self, args):
-        recorder, now = self.recorder, perf_counter()
-        if recorder.deferring and not recorder.within and now - self.last >= EVERY_S:
+        now = perf_counter()
+        if now - self.last >= EVERY_S:
             self.last = now
-            recorder.thinning.look_closely()
-
-    def end(self, token, args, result):
-        """Nothing is timed."""
+            self.recorder.opened = True

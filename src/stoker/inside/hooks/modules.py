@@ -6,6 +6,7 @@ a stretch that is passed over (`thinning`) one thing is asked: is the first call
 without gradients? Then what begins is perhaps no training.
 """
 
+import sys
 import threading
 from time import perf_counter
 
@@ -16,6 +17,7 @@ from .base import Hook
 _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
 TRAINED_MAX = 64
+DEPTH_MAX = 100
 _HOSTS = (DATA, ENV)
 """Code that calls modules of its own, which are no models."""
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
@@ -59,7 +61,8 @@ class ModuleHook(Hook):
             recorder.batch_rows = shape[0]
         known_by = _first_parameter(module)
         if not graph:
-            recorder.evaluated = not module.training and known_by in self.trained
+            evaluated = not module.training and known_by in self.trained
+            recorder.evaluated = self.agent.places.with_callers(_stack(sys._getframe(1))) if evaluated else 0
         elif module.training and known_by is not None and len(self.trained) < TRAINED_MAX:
             self.trained.add(known_by)
 
@@ -141,6 +144,15 @@ def _learns(module):
         return bool(module._parameters or module._modules and next(module.parameters(), None) is not None)
     except Exception:
         return True  # a module of its own kind
+
+
+def _stack(frame):
+    """(code, line) from the inside out."""
+    stack = []
+    while frame is not None and len(stack) < DEPTH_MAX:
+        stack.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return stack
 
 
 def _first_parameter(module):
