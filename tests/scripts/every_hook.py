@@ -80,6 +80,7 @@ def main() -> None:
             env.step(0)
             old.step(0)
             vec.step(np.zeros(1, dtype=int))
+            model.eval().train()
             optimizer.zero_grad()
             with torch.profiler.record_function("my loss"):
                 loss = nn.functional.mse_loss(model(batch), target) * sim.step()

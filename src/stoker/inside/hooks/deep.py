@@ -1,7 +1,7 @@
 """The deep window, where one is wanted (STOKER_DEEP): sees to it that it is nobody's trouble.
 
-Not in the list of hooks: it goes in only where STOKER_DEEP says so. What it patches is called a few times in the
-life of a training: the script's own profilers, and the capture of CUDA graphs.
+Not in the list of hooks: it goes in only where STOKER_DEEP says so. What it patches is called a few times in
+the life of a training: the script's own profilers, and the capture of CUDA graphs.
 """
 
 import functools

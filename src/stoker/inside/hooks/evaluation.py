@@ -61,7 +61,7 @@ class EvalModeHook(Hook):
 
         @functools.wraps(original)
         def eval(self):
-            if not tracing() and recorder.phase == THIN and _get_ident() == recorder.owner:
+            if not tracing() and _get_ident() == recorder.owner:
                 try:
                     hook.begin((self,))
                 except Exception as error:
@@ -72,6 +72,6 @@ class EvalModeHook(Hook):
 
     def begin(self, args):
         now = perf_counter()
-        if now - self.last >= EVERY_S:
+        if self.recorder.phase == THIN and now - self.last >= EVERY_S:
             self.last = now
             self.recorder.opened = True
