@@ -9,6 +9,7 @@ without an environment.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stoker.diagnose.places import MIN_SAMPLES, is_forward, stack_of
@@ -22,7 +23,7 @@ Function = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class OwnEvaluation:
     frac: float
-    """Of all looks into the training."""
+    """Of the window: its part of the looks into each phase, by the phase's exact share."""
     looks: int
     site: Place
     """The line that calls it most often."""
@@ -32,7 +33,7 @@ class OwnEvaluation:
     """Of the looks under it: those in the model, or waiting for the GPU. The rest may be a simulator."""
 
 
-def own_evaluation(record: ProcessRecord) -> OwnEvaluation | None:
+def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> OwnEvaluation | None:
     looks = [(sample, stack_of(sample)) for sample in record.sampled if sample.stage == "train"]
     trains = {_function(line) for one, stack in looks if one.phase in _TRAINING for line in stack}
     asked: Counter[Function] = Counter()
@@ -49,9 +50,12 @@ def own_evaluation(record: ProcessRecord) -> OwnEvaluation | None:
     found = phases.get(function, Counter())
     if found.total() < MIN_SAMPLES or _is_shared(found):
         return None
+    every: Counter[str] = Counter()
+    for one, _ in looks:
+        every[one.phase] += one.count
     ((line, _),) = callers[function].most_common(1)
     return OwnEvaluation(
-        frac=found.total() / sum(one.count for one, _ in looks),
+        frac=sum(phase_pct.get(phase, 0.0) / 100 * count / every[phase] for phase, count in found.items()),
         looks=found.total(),
         site=Place(line, line),
         asked=asked[function],

@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 from tests.unit.diagnose.test_own_steps import at, look
 
-from stoker.diagnose.own_evaluations import own_evaluation
+from stoker.diagnose.own_evaluations import OwnEvaluation
+from stoker.diagnose.own_evaluations import own_evaluation as told_of
 from stoker.model.record import ProcessRecord
 
 ASKED = look("infer", at("Net.forward"), at("scores", 12), at("main", 40))
 BESIDE = look("other", at("scores", 15), at("main", 40))
 WAITED = look("sync", at("scores", 16), at("main", 40))
 TRAINED = look("backward", at("learn"), at("main", 38), count=30)
+
+
+def own_evaluation(record: ProcessRecord) -> OwnEvaluation | None:
+    return told_of(record, {"infer": 20.0, "other": 10.0, "sync": 10.0, "backward": 60.0})
 
 
 @pytest.fixture
@@ -26,7 +31,7 @@ def record(make: Any) -> ProcessRecord:
 def test_all_that_happens_under_it_counts(record: ProcessRecord) -> None:
     found = own_evaluation(replace(record, sampled=(ASKED, BESIDE, WAITED, TRAINED)))
     assert found is not None
-    assert (found.frac, found.looks) == (pytest.approx(0.5), 30)
+    assert (found.frac, found.looks) == (pytest.approx(0.4), 30)
     assert found.site.leaf == at("main", 40)
     assert (found.asked, found.model_frac) == (8, pytest.approx(2 / 3))
 
@@ -72,6 +77,7 @@ def test_a_teacher_beside_it_is_not_counted(record: ProcessRecord) -> None:
     found = own_evaluation(replace(record, sampled=(teacher, ASKED, TRAINED)))
     assert found is not None
     assert (found.looks, found.site.leaf) == (10, at("main", 40))
+    assert found.frac == pytest.approx(0.2 * 10 / 50)
     assert own_evaluation(replace(record, sampled=(teacher, ASKED, TRAINED), evaluated=())) is None
 
 

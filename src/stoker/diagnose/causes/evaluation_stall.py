@@ -52,7 +52,7 @@ def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
         1 - (1 - apart) * (1 - own.frac),
         "time of the run",
         [
-            share("of the looks are in what is called here, and trains nothing", own.frac, "looks"),
+            share("of the window is in what is called here, and trains nothing", own.frac, "looks"),
             number("{} looks found it there", float(own.looks), "looks", "looks"),
             number("{} times the model was seen there in eval mode", float(own.asked), "calls", "looks"),
             share("of training and evaluation together is evaluation elsewhere", apart or None, "host clock"),

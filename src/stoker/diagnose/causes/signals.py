@@ -241,7 +241,7 @@ def signals(summary: Summary) -> Signals | None:
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         own_step=stepped,
         one_row_frac=one_row_frac(main.record.shapes),
-        own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record),
+        own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record, main.phase_pct),
     )
 
 

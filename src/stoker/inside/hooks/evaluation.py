@@ -10,7 +10,7 @@ from .base import Hook
 
 _get_ident = threading.get_ident
 
-EVERY_S = 1.0
+EVERY_S = 0.2
 
 
 class _EvalHook(Hook):
@@ -42,8 +42,8 @@ class LightningEvalHook(_EvalHook):
 
 class EvalModeHook(Hook):
     """`model.eval()`: what follows may be an evaluation, of tensors in memory too. In a stretch that is
-    passed over nobody would see it: the model's next call tells, as after a loader was opened. Once a second
-    at most."""
+    passed over nobody would see it: the model's next call tells, as after a loader was opened. Not more often
+    than EVERY_S: some call it in every tick."""
 
     name = "eval_mode"
     modules = ("torch",)
