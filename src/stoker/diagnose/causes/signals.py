@@ -192,7 +192,7 @@ class Signals:
         ]
         waiting = sum(line.pct for line in lines) / 100
         needed = max(ELSEWHERE_CORES * waiting, WAITED_FOR_CORES)
-        loads = self.loader is not None and self.loader.loader.num_workers > 0  # then they may be its workers
+        loads = self.loader is not None and self.loader.workers > 0  # then they may be its workers
         return lines if (self.elsewhere_cores or 0.0) >= needed and not loads else []
 
 
