@@ -94,7 +94,7 @@ product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (re
 PLAIN_FRAC = 0.25
 CHAIN_FRAC = 0.15
 """Of kernel time, by the names of kernels in a deep window: plain FP32 products, and long chains of element
-by element operations (`diagnose/chains.py` has the measured shares). Of 87 trainings on an H200 those with a
+by element operations (`diagnose/chains.py` has the measured shares). Of 92 trainings on an H200 those with a
 part in plain FP32 had 42 to 97 % of the first, of the others none that worked half of the time above 3 %.
 Own, 2026-11."""
 FP32_FRAC = 0.2
