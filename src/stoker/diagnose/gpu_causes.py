@@ -78,7 +78,7 @@ def by_gaps(
     if deep.ticks and usual_tick_s:
         factor = 100.0 / (deep.ticks * usual_tick_s)
     else:
-        factor = idle_pct / deep.gaps.total_s if deep.gaps.total_s > 0 else 0.0
+        factor = idle_pct / deep.gaps.total_s if deep.gaps.total_s > 1e-9 else 0.0
     seen = {**dict.fromkeys(deep.host_s, 0.0), **deep.gaps.by_phase_s}
     spent = {phase: s * factor for phase, s in seen.items() if phase in phase_pct}
     return Causes(

@@ -26,6 +26,15 @@ class Iteration:
     exact: bool
     """Every cycle is the same; else the counts are means of cycles of one shape."""
     cover_frac: float
+    env_turns: int = 0
+    """How often in it env steps follow on updates."""
+
+    @property
+    def updates_in_a_row(self) -> float | None:
+        """Between two turns of env steps; None where there are none, or every cycle is another."""
+        if not (self.env_turns and self.optimizer_steps and self.exact):
+            return None
+        return max(self.optimizer_steps.values()) / self.env_turns
 
 
 def find_iteration(sequence: Sequence[Run]) -> Iteration | None:
@@ -85,7 +94,7 @@ def _cover(runs: list[Run], period: int, exact: bool) -> float:
 def _mean_cycle(runs: list[Run], period: int, exact: bool, cover: float) -> Iteration:
     """The last run was still growing: it is left out where there is another to look at."""
     steps: dict[int, float] = {}
-    env_calls = 0.0
+    env_calls, env_turns = 0.0, 0
     for position in range(period):
         alike = runs[:-1][position::period] or runs[position::period]
         event = alike[0][0]
@@ -93,6 +102,7 @@ def _mean_cycle(runs: list[Run], period: int, exact: bool, cover: float) -> Iter
         usual = float(mode(counts)) if exact else fmean(counts)
         if isinstance(event, str):
             env_calls += usual
+            env_turns += 1
         else:
             steps[event] = steps.get(event, 0.0) + usual
-    return Iteration(steps, env_calls, exact, cover)
+    return Iteration(steps, env_calls, exact, cover, env_turns)

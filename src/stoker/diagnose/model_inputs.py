@@ -17,5 +17,7 @@ def one_row_frac(shapes: Mapping[ModelInput, int]) -> float | None:
     looks = sum(asked.values())
     if looks < LOOKS_MIN or not batches:
         return None
-    rows = {shape[1:] for shape in batches} | {(1, *shape[1:]) for shape in batches}
+    # Of a row, and of one step of a sequence: what is trained by whole stretches acts step by step.
+    parts = {shape[1:] for shape in batches} | {shape[2:] for shape in batches if len(shape) > 2}
+    rows = parts | {(1, *part) for part in parts}
     return sum(count for shape, count in asked.items() if shape in rows) / looks

@@ -7,6 +7,7 @@ leads to them.
 """
 
 import os
+import sys
 import sysconfig
 
 from . import wire
@@ -15,19 +16,28 @@ PLUMBING, LIBRARY, USER = range(3)
 
 # Inside these the interesting line is the caller's.
 _PLUMBING_PACKAGES = ("torch", "numpy", "gymnasium", "gym", "PIL", "cv2", "_stoker_inside", "scipy", "tqdm")
-# Where the standard library waits for another process.
-_WAITING_FILES = tuple(
-    os.sep + os.path.join(*name.split("/"))
-    for name in (
-        "multiprocessing/connection.py",
-        "multiprocessing/queues.py",
-        "multiprocessing/synchronize.py",
-        "selectors.py",
-    )
+
+
+def _files(*names):
+    return tuple(os.sep + name.replace("/", os.sep) for name in names)
+
+
+# Where the standard library waits for another process: by itself, or at a lock for the answer of a pool.
+_WAITING_FILES = _files(
+    "multiprocessing/connection.py",
+    "multiprocessing/queues.py",
+    "multiprocessing/synchronize.py",
+    "selectors.py",
 )
+_LOCKS, _POOLS = _files("threading.py"), _files("multiprocessing/pool.py", "concurrent/futures/_base.py")
 # Below it a worker's stack is a copy of the training thread's, made by the fork.
 _WORKER_LOOP = "_worker_loop"
 _PACKAGE_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+
+
+def _has_children():
+    """A pool may be one of threads, that load ahead; those of processes are in multiprocessing's own list."""
+    return bool(getattr(sys.modules.get("multiprocessing.process"), "_children", None))
 
 
 class Places:
@@ -67,10 +77,16 @@ class Places:
                 break
         return self._id(lines[0] if lines else None, user, tuple(lines[1:]))
 
-    def waits(self, code):
-        """Does the innermost code wait for another process, at a pipe, a queue or a lock?"""
-        filename = code.co_filename
-        return filename.endswith(_WAITING_FILES) and os.path.abspath(filename).startswith(self._stdlib)
+    def waits(self, stack):
+        """Does the innermost code wait for another process, at a pipe, a queue or a lock, or for a pool?"""
+        wanted = _WAITING_FILES
+        for code, _ in stack:
+            filename = code.co_filename
+            if filename.endswith(_LOCKS):
+                wanted = _POOLS if _has_children() else ()
+                continue
+            return filename.endswith(wanted) and os.path.abspath(filename).startswith(self._stdlib)
+        return False
 
     def kind(self, code):
         filename = code.co_filename
@@ -91,6 +107,12 @@ class Places:
         if package is not None:
             return PLUMBING if package in _PLUMBING_PACKAGES else LIBRARY
         return PLUMBING if path.startswith(self._stdlib) else USER
+
+    def is_given(self, path):
+        """A file or folder of Python's own library or of Stoker: not of the script or a package it needs."""
+        stoker = os.path.dirname(os.path.dirname(self._own)) + os.sep
+        of_python = self._package(path) is None and path.startswith(self._stdlib)
+        return of_python or (path + os.sep).startswith(stoker)
 
     def _package(self, path):
         """The installed package a file belongs to, also one of another environment on the path."""

@@ -419,6 +419,22 @@ def test_a_row_at_a_time_is_seen_without_an_environment() -> None:
     assert codes(vector) == ["SK302"], "many environments to a step, and a call of the model for each"
 
 
+def test_what_stands_beside_a_call_row_by_row_belongs_to_it_unless_it_is_larger() -> None:
+    def at(number: int, pct: float, phase: str = "other", **more: Any) -> LineShare:
+        leaf = ("/home/me/train.py", number, "decide")
+        return LineShare(phase, Place(leaf, leaf), pct, 50, **more)
+
+    def told(around: LineShare, **more: Any) -> list[str]:
+        host = {**WORK, "infer": 12.0, "other": 30.0}
+        sites = {"infer": at(82, 12.0).place}
+        return codes(seen(host, one_row_frac=1.0, call_sites=sites, lines=(around,), **more))
+
+    assert told(at(83, 24.0)) == ["SK302"]
+    assert told(at(90, 24.0)) == ["SK201", "SK302"], "further away"
+    assert told(at(83, 30.5)) == ["SK201", "SK302"], "a simulator"
+    assert told(at(83, 24.0, waits_frac=1.0), elsewhere_cores=2.0) == ["SK303", "SK302"]
+
+
 def test_reads_that_take_next_to_nothing_are_no_storm() -> None:
     reads = tuple(BlockingLine("sync", PLACE, 1.0, 0.5) for _ in range(5))
     host = {"sync": 2.5, "other": 37.5, "forward": 60.0}

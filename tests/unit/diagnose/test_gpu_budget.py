@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stoker.diagnose.deep import Collectives, DeviceUse, Gaps, RealWork
@@ -285,6 +285,17 @@ by_phase = st.dictionaries(st.sampled_from([*PHASES, "unknown"]), seconds)
     real=st.none() | st.floats(0, 1),
     ticks=st.integers(0, 1000),
     tick_s=st.none() | st.floats(1e-4, 100),
+)
+@example(
+    host={"infer": 0.0},
+    busy=0.0,
+    active=None,
+    rows=None,
+    gaps={"infer": 2e-309},
+    busy_frac=0.0,
+    real=None,
+    ticks=0,
+    tick_s=None,
 )
 def test_every_budget_adds_up_to_100(
     host: dict[str, float],

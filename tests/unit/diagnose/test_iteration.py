@@ -107,3 +107,21 @@ def test_long_sequences_are_cut() -> None:
     found = find_iteration(runs)
     assert found is not None
     assert found.optimizer_steps == {0: 16}
+
+
+@pytest.mark.parametrize(
+    ("sequence", "row"),
+    [
+        (SAC * 200, 1),
+        (([("e", 10)] + SAC[1:] * 10) * 20, 10),
+        ([("e", 1), (0, 1), ("e", 1), (0, 1), (1, 1)] * 200, 1),
+        (PPO * 12, 320),
+        ([(0, 5000)], None),
+        ([("e", 700)], None),
+    ],
+    ids=["SAC", "every ten steps", "a delayed actor", "PPO", "supervised", "no updates"],
+)
+def test_updates_in_a_row(sequence: Runs, row: float | None) -> None:
+    found = find_iteration(sequence)
+    assert found is not None
+    assert found.updates_in_a_row == row

@@ -31,3 +31,9 @@ def test_how_much_is_asked_row_by_row(asked: dict[tuple[int, ...], int], told: f
 def test_trained_row_by_row() -> None:
     shapes = {ModelInput(True, (1, 8)): 10, ModelInput(False, (1, 8)): 10}
     assert one_row_frac(shapes) is None
+
+
+@pytest.mark.parametrize(("asked", "told"), [((1, 8), 1.0), ((8,), 1.0), ((4, 8), 0.0), ((1, 16, 8), 1.0)])
+def test_trained_by_stretches_and_asked_step_by_step(asked: tuple[int, ...], told: float) -> None:
+    shapes = {ModelInput(True, (64, 16, 8)): 10, ModelInput(False, asked): 10}
+    assert one_row_frac(shapes) == told

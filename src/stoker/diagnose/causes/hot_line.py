@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.single_inference import around_the_call
 from stoker.diagnose.causes.thresholds import LINE_PCT, LINES_APART, WAITS_FRAC
 from stoker.diagnose.causes.turns import waited_in
 from stoker.diagnose.places import LineShare
@@ -67,8 +68,8 @@ def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     phases = {"other"} if found.loss_is_work else {"other", "loss"}
     own = [line for line in found.lines if line.phase in phases and line.place.leaf]
-    waiting = waited_in(found)
-    lines = [line for line in own if not found.waits_for_gpu(line) and line not in waiting]
+    others = [*waited_in(found), *around_the_call(found)]
+    lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if 100 * _lost(found, hot) >= LINE_PCT else []

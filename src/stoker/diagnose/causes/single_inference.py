@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import ENVS_ONE, ONE_ROW_FRAC
+from stoker.diagnose.causes.thresholds import AROUND_MAX, ENVS_ONE, LINES_APART, ONE_ROW_FRAC
+from stoker.diagnose.places import LineShare
 from stoker.model.finding import Evidence, Finding, Fix
 
 CODE, NAME = "SK302", "one inference per environment"
@@ -20,8 +21,8 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    one_env = found.envs_per_call is not None and found.envs_per_call <= ENVS_ONE
-    if not one_env and (found.one_row_frac or 0.0) < ONE_ROW_FRAC:
+    one_env = _one_env(found)
+    if not one_env and not _row_by_row(found):
         return None
     each = "environment" if one_env else "row"
     return finding(
@@ -37,6 +38,32 @@ def find(found: Signals) -> Finding | None:
     )
 
 
+def _one_env(found: Signals) -> bool:
+    return found.envs_per_call is not None and found.envs_per_call <= ENVS_ONE
+
+
+def _row_by_row(found: Signals) -> bool:
+    return (found.one_row_frac or 0.0) >= ONE_ROW_FRAC
+
+
+def around_the_call(found: Signals) -> list[LineShare]:
+    """Lines beside the call that is made row by row, in a function that does no more than ask the model: the
+    draw of an action, the way to the CPU. They are run once for each row, too. What takes much longer than
+    the model itself is something else: a simulator."""
+    site = found.call_sites.get("infer")
+    if site is None or site.leaf is None or _one_env(found) or not _row_by_row(found):
+        return []
+    path, number, function = site.leaf
+    here = [one for one in found.lines if one.place.leaf and one.place.leaf[::2] == (path, function)]
+    if any(one.phase in ("backward", "optim") for one in here):
+        return []
+    near = [one for one in here if one.place.leaf and abs(one.place.leaf[1] - number) <= LINES_APART]
+    waits = found.waits_for_own_processes()
+    own = [one for one in near if one.phase == "other" and one not in waits and not found.waits_for_gpu(one)]
+    asking = found.host_pct["infer"] * (found.one_row_frac or 0.0)
+    return own if sum(one.pct for one in own) <= AROUND_MAX * asking else []
+
+
 def _acting(found: Signals) -> list[Evidence | None]:
     return [
         share("of the training thread's time is acting", found.acting_pct / 100, "host clock"),
@@ -50,7 +77,12 @@ def _asking(found: Signals) -> list[Evidence | None]:
     """Nobody is known to step an environment; a row at a time is a row at a time."""
     infer = found.host_pct["infer"] / 100
     told = share("of the training thread's time is the model without gradients", infer, "host clock")
-    return [told, _one_row(found)]
+    beside = sum(one.pct for one in around_the_call(found)) / 100
+    return [
+        told,
+        share("is in the lines beside the call", beside, "looks") if beside else None,
+        _one_row(found),
+    ]
 
 
 def _one_row(found: Signals) -> Evidence | None:
@@ -66,7 +98,8 @@ def acting_lost(found: Signals) -> float:
     one_row_pct = infer_pct * (found.one_row_frac or 0.0)
     acting_pct = found.acting_pct if found.envs_per_call is not None else one_row_pct
     launching = found.gpu.launching_pct.get("infer", 0.0) / 100 if found.gpu else 0.0
-    return (found.lost("infer") + launching) * min(1.0, acting_pct / infer_pct)
+    around = sum(map(found.line_lost, around_the_call(found)))
+    return (found.lost("infer") + launching) * min(1.0, acting_pct / infer_pct) + around
 
 
 CAUSE = Cause(CODE, NAME, find)

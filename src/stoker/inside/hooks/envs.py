@@ -13,6 +13,7 @@ from .base import Hook
 
 _METHODS = ("step", "reset")
 _WRAPPERS_MAX = 20
+_ENVS_KNOWN = 64
 _STARS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
@@ -30,14 +31,17 @@ class EnvHook(Hook):
 
     def _counting(self):
         """Environments behind one step are looked up once, for wrappers lie one in another."""
-        stepped, known, count = self.recorder.env_stepped, None, 1
+        stepped, counts = self.recorder.env_stepped, {}
 
         def ends(env):
-            nonlocal known, count
-            if known != id(env):
-                known, count = id(env), _env_count(env)
+            count = counts.get(id(env))
+            if count is None:
+                if len(counts) >= _ENVS_KNOWN:  # made anew for every episode
+                    counts.clear()
+                count = counts[id(env)] = _env_count(env)
             stepped(count)
 
+        self.recorder.env_counts[ends] = lambda env: counts.get(id(env), 1)
         return ends
 
     def wrap_class(self, kind):
