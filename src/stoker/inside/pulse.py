@@ -162,7 +162,7 @@ class Pulse:
                 phase = THIN_OTHER + self._on_stack(stack)
                 if phase == THIN_OTHER + wire.OTHER:
                     phase = wire.LOSS if modeled else wire.OTHER
-            waits = self.places.waits(stack[0][0])
+            waits = self.places.waits(stack)
             self.recent.append((when, phase, self.places.with_callers(stack), waits))
 
     def _on_stack(self, stack):

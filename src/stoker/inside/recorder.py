@@ -76,11 +76,13 @@ class Recorder(Stages):
         "replaying",
         "at_tick",
         "at_lead",
+        "env_counts",
         "on_start",
         "started",
     )
 
     def __init__(self, on_start):
+        self.env_counts = {}  # by what is called at the end of an env step: how many environments made it
         self.on_start = on_start
         self.reset()
 
@@ -232,16 +234,38 @@ class Recorder(Stages):
 
     def snapshot_from_outside(self):
         """The same for another thread, which may look while the training thread moves: then once more, for up
-        to 20 ms, since a busy machine may leave that thread without a core half-way."""
+        to 20 ms, since a busy machine may leave that thread without a core half-way. With it, the calls of
+        environments and the steps of each optimizer."""
         for _ in range(200):
-            since, totals, phase = self.since, self.totals.copy(), self.phase
-            now = perf_counter()
-            if since == self.since and phase == self.phase and abs(sum(totals) - since + self.origin) < 2e-5:
+            since, totals, phase, log = self.since, self.totals.copy(), self.phase, self.log
+            now, counted, samples = perf_counter(), self._counted(log), self.samples
+            backwards = self.counts[BACKWARD]
+            moved = since != self.since or phase != self.phase or log is not self.log or self.replaying
+            if not moved and abs(sum(totals) - since + self.origin) < 2e-5:
                 totals[phase] += now - since
-                backwards = self.counts[BACKWARD]
-                return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, backwards)
+                break
             sleep(0.0001)  # it stands half-way through a change: let it go on
-        return self._snapshot(perf_counter())
+        else:
+            now = perf_counter()
+            totals[phase] += now - since
+        ticks, env_steps, env_calls, steps = counted
+        return Snapshot(now, totals, ticks, samples, env_steps, backwards), env_calls, steps
+
+    def _counted(self, log):
+        """Ticks, env steps, env calls and steps, with those that wait in the log: it is told of together, up
+        to a second later, and a training that is killed never tells of the last."""
+        ticks, env_steps, env_calls, steps = self.ticks, self.env_steps, self.env_calls, self.steps.copy()
+        for ends, subject, *_ in log[:]:
+            count = self.env_counts.get(ends)
+            if count is not None:
+                env_calls += 1
+                env_steps += count(subject)
+                continue
+            index = self.optimizers.get(id(subject))
+            if index is not None and index < len(steps):  # else it was made this very moment
+                steps[index] += 1
+                ticks += index == self.tick_optimizer
+        return ticks, env_steps, env_calls, steps
 
     # -- the model's call, told apart ------------------------------------------------------------------
 
@@ -342,9 +366,9 @@ class Recorder(Stages):
         caches, each took 10 microseconds (CPU, 2026-11), in a row a tenth of that."""
         if not self.log or self.replaying:
             return
-        log, self.log, ticks = self.log, [], self.ticks
         now = self.since, self.totals, self.pending_infer_s, self.phase, self.within
-        self.replaying = True
+        self.replaying = True  # first: whoever looks from outside between these lines looks again
+        log, self.log, ticks = self.log, [], self.ticks
         try:
             for ends, subject, end, since, totals, waits, phase, within in log:
                 if since != end:

@@ -40,7 +40,7 @@ class Telling:
         dropped, recorder.ticks_dropped = recorder.ticks_dropped, 0
         self._median(ticks)
         writer.tick_rows(ticks, self.median_s)
-        self._second(recorder.snapshot_from_outside(), ticks)
+        self._second(*recorder.snapshot_from_outside(), ticks)
         self._marks()
         self._optimizers()
         agent.look_for_names()
@@ -106,7 +106,7 @@ class Telling:
             # Slowly, so that one second full of stalls does not make stalls normal.
             self.median_s = middle if self.median_s is None else 0.9 * self.median_s + 0.1 * middle
 
-    def _second(self, snapshot, ticks):
+    def _second(self, snapshot, env_calls, steps, ticks):
         recorder = self.agent.recorder
         durations = [duration for _, duration, _ in ticks]
         shapes, recorder.shapes = recorder.shapes, [None, None]
@@ -118,8 +118,8 @@ class Telling:
                 "stage": recorder.stage,
                 "acting_s": round(recorder.acting(), 6),
                 "tick_max_s": round(max(durations), 6) if durations else None,
-                "env_calls": recorder.env_calls,
-                "steps": recorder.steps,
+                "env_calls": env_calls,
+                "steps": steps,
                 "batch_rows": recorder.batch_rows,
                 "shapes": shapes,
                 "evaluated": evaluated,

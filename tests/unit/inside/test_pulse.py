@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import multiprocessing.connection
+import multiprocessing.pool
+import multiprocessing.process
 import sys
 import threading
 from types import SimpleNamespace
@@ -115,13 +118,29 @@ def test_whose_code_it_is(filename: str, kind: int) -> None:
     assert Places().kind(code(filename)) == kind
 
 
-def test_who_waits_for_another_process() -> None:
+def test_who_waits_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told by the innermost code: the standard library's, not a file of the same name."""
     places = Places()
-    assert places.waits(multiprocessing.connection.Connection._recv.__code__)
-    assert not places.waits(threading.Event.wait.__code__), "a thread of its own may be waited for"
-    assert not places.waits(code("/home/me/threading.py"))
-    assert not places.waits(code("/home/me/train.py"))
+    recv = multiprocessing.connection.Connection._recv.__code__
+    lock, event = threading.Condition.wait.__code__, threading.Event.wait.__code__
+    pool, mine = multiprocessing.pool.ApplyResult.wait.__code__, code("/home/me/train.py")
+    future = concurrent.futures.Future.result.__code__
+
+    def waits(*codes) -> bool:
+        return places.waits([(one, 1) for one in codes])
+
+    monkeypatch.setattr(multiprocessing.process, "_children", {"a process"})
+    assert waits(recv, mine)
+    assert waits(lock, event, pool, mine)
+    assert waits(lock, future, mine)
+    assert not waits(lock, event, mine), "a thread of its own may be waited for"
+    monkeypatch.setattr(multiprocessing.process, "_children", set())
+    assert not waits(lock, event, pool, mine), "a pool of threads"
+    assert not waits(lock, future, mine), "the same"
+    assert not waits(pool, mine), "it does something"
+    assert not waits(code("/home/me/threading.py"), mine)
+    assert not waits(mine)
+    assert not waits(lock)
 
 
 def test_looks_that_waited_are_counted_beside(driven) -> None:

@@ -187,7 +187,7 @@ def test_a_look_from_outside_is_repeated_until_it_is_whole(driven, recorder) -> 
     driven.clock.now += 1.0
     driven.spend(DATA, 2.0)
     recorder.totals = Torn(recorder.totals)
-    seen = recorder.snapshot_from_outside()
+    seen, _, _ = recorder.snapshot_from_outside()
     assert sum(seen.totals) == pytest.approx(3.0)
     assert Torn.looks == 4
 

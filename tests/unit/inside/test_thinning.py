@@ -234,6 +234,26 @@ def test_however_many_are_passed_over_they_are_told_of_in_groups(driven) -> None
     assert max(waiting) <= 2 * thinning.TOLD_TOGETHER + thinning.IN_A_ROW
 
 
+def test_what_waits_to_be_told_of_is_counted(driven) -> None:
+    """A training that is killed never tells of the last; and its speed would be that of a second ago."""
+    recorder = thinned(driven)
+
+    def ends(_env) -> None:
+        recorder.env_stepped(4)
+
+    recorder.env_counts[ends] = lambda _env: 4
+    before = recorder.ticks + sum(1 for entry in recorder.log)
+    for _ in range(10):
+        driven.spend_on(ENV, partial(driven.clock.advance, 0.001), ends=ends)
+        driven.step(0.001)
+    assert (recorder.ticks, recorder.env_steps) < (before, 40), "they wait"
+    seen, env_calls, steps = recorder.snapshot_from_outside()
+    assert (seen.ticks, seen.env_steps, env_calls, steps) == (before + 10, 40, 10, [before + 10])
+    recorder.replay()
+    assert (recorder.ticks, recorder.env_steps, recorder.env_calls) == (before + 10, 40, 10)
+    assert recorder.snapshot_from_outside()[0].ticks == before + 10
+
+
 def test_what_was_drawn_for_short_ticks_does_not_last_where_they_become_long(driven) -> None:
     recorder, state = thinned(driven), driven.recorder.thinning
     for _ in range(TICKS_MIN):
