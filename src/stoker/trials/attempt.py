@@ -15,7 +15,7 @@ from pathlib import Path
 from stoker.diagnose.failure import combine
 from stoker.errors import FolderError, GuardFailed, StokerError
 from stoker.launch import failure as exits
-from stoker.launch import injection
+from stoker.launch import injection, tree
 from stoker.launch.beginning import begun, ended
 from stoker.launch.brief import run_briefly
 from stoker.launch.guardian import start_guardian
@@ -34,6 +34,7 @@ from stoker.trials.spec import LOG, TrialResult, TrialSpec
 
 LOG_TAIL_BYTES = 200_000
 GRACE_S = 5.0
+LEFT_OVER_S = 2.0
 PREFLIGHT_S = 600.0
 _SHORT_TIMEOUTS = {
     # One dead rank must not keep the others for ten minutes.
@@ -104,9 +105,15 @@ def _make_folder(folder: Path) -> None:
         raise FolderError("no folder can be made for a trial", seen=f"{folder}: {error.strerror}") from error
 
 
+def _at_most_s(spec: TrialSpec, seconds: float) -> float:
+    return seconds if spec.until_s is None else min(seconds, max(1.0, spec.until_s - time.monotonic()))
+
+
 def _preflight(spec: TrialSpec, standing: Standing, cwd: Path) -> None:
     for command in spec.preflight:
-        done = run_briefly(standing.also(command), standing.env, cwd=cwd, limit_s=PREFLIGHT_S)
+        done = run_briefly(
+            standing.also(command), standing.env, cwd=cwd, limit_s=_at_most_s(spec, PREFLIGHT_S)
+        )
         if done.code != 0:
             last = (done.output.strip().splitlines() or [""])[-1]
             raise StokerError(
@@ -132,8 +139,11 @@ def _watch(spec: TrialSpec, standing: Standing, cwd: Path, run_id: str) -> _Watc
         elif progress.look():
             child.end_early()
 
-    exit = child.wait(limit_s=spec.for_s, grace_s=GRACE_S, on_beat=beat)
-    verdict, problems = watched.finish(exit)
+    exit = child.wait(limit_s=_at_most_s(spec, spec.for_s), grace_s=GRACE_S, on_beat=beat)
+    try:  # what a command left that ended by itself
+        child.not_ended = tree.end(child.members, steps=tree.ALL_STEPS[1:], grace_s=LEFT_OVER_S)
+    finally:
+        verdict, problems = watched.finish(exit)
     if child.beat_error is not None:
         problems.append(f"the trial was not looked after: {child.beat_error!r}")
     early = exit.ended_by is EndedBy.STOKER

@@ -22,6 +22,8 @@ class TrialSpec:
     """The trial's own, made by `run_trial`: a run folder that `store.reading.load` reads. The folder above
     it belongs to the ab: what one trial learns of the script's outputs is kept there for the next."""
     for_s: float
+    until_s: float | None = None
+    """By the monotonic clock: ended then, however often it has to be made again."""
     devices: tuple[str, ...] = ()
     """UUIDs of the GPUs the trial has for itself (`outside.gpu.visible`); none: the CPU."""
     guard: GuardMode = GuardMode.AUTO

@@ -7,7 +7,7 @@ with those files hidden, once or twice (`guard/outputs.py` has the rule).
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def _from_step_0(spec: TrialSpec, cwd: Path, locks: Sequence[int]) -> TrialResul
         if number:
             shutil.rmtree(spec.folder)
         made = attempt(replace(spec, hide=tuple(sorted(hidden))), cwd, locks)
-        new = set(_to_hide(made, spec, cwd)) - hidden if spec.guard is not GuardMode.OFF else set()
+        new = set(_to_hide(made, spec, cwd, hidden)) if spec.guard is not GuardMode.OFF else set()
         hidden |= new
         if new:
             outputs.write_hidden(home, hidden)
@@ -97,9 +97,10 @@ def _from_step_0(spec: TrialSpec, cwd: Path, locks: Sequence[int]) -> TrialResul
     return made.result
 
 
-def _to_hide(made: Attempt, spec: TrialSpec, cwd: Path) -> tuple[Path, ...]:
+def _to_hide(made: Attempt, spec: TrialSpec, cwd: Path, hidden: Iterable[Path]) -> tuple[Path, ...]:
     needed = outputs.named_inputs(spec.command, cwd)
     learned = [*outputs.overwritten(made.written), *outputs.with_siblings(made.resumed_from)]
     if made.result.failure is not None and not made.ticked:
         learned += outputs.refused(made.last_words, cwd, needed)
-    return tuple(path for path in learned if outputs.may_hide(path, cwd, needed))
+    fitting = [path for path in learned if outputs.may_hide(path, cwd, needed)]
+    return outputs.seen_by_trial(fitting, [cwd / path for path in hidden])

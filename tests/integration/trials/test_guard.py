@@ -61,6 +61,26 @@ def test_what_an_earlier_run_left_is_hidden(
     assert tree_hash(project) == before
 
 
+@pytest.mark.parametrize("mode", GUARDS)
+def test_a_data_set_is_no_checkpoint_and_a_folder_is_hidden_as_a_whole(
+    mode: GuardMode, project: Path, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are loaded with torch.load; the checkpoint in the folder is written over by every trial."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    optimizer = torch.optim.SGD(torch.nn.Linear(4, 1).parameters(), lr=0.01, momentum=0.9)
+    (project / "runs").mkdir()
+    torch.save(torch.ones(8, 4), project / "data" / "x.pt")
+    for path in ("runs/last.pt", "elsewhere.pt"):
+        torch.save({"optimizer": optimizer.state_dict(), "step": 777}, project / path)
+    before = tree_hash(project)
+    for _ in range(3):
+        result = trial(mode, "resuming.py", "--out", "runs")
+        assert result.failure is None, log(result)
+        assert log(result) == "first step 0\ndone\n"
+        assert {path.name for path in result.hidden} == {"runs", "elsewhere.pt"}
+    assert tree_hash(project) == before
+
+
 def test_an_overlay_catches_a_shell(project: Path, trial: Trial) -> None:
     before = tree_hash(project)
     result = trial(GuardMode.OVERLAY, "hostile.py", str(project), "--sh")

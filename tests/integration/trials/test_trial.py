@@ -76,6 +76,15 @@ def test_one_rank_out_of_gpu_memory_while_the_other_waits_for_it(
     assert left_of(result.folder) == []
 
 
+@pytest.mark.parametrize("mode", [GuardMode.OVERLAY, GuardMode.FENCE])
+@pytest.mark.parametrize("code", ["0", "1"])
+def test_a_command_that_ends_by_itself_leaves_no_process(trial: Trial, mode: GuardMode, code: str) -> None:
+    result = trial(mode, "leaves.py", code)
+    assert result.exit.code == int(code)
+    assert "left" in result.log.read_text(encoding="utf-8")
+    assert left_of(result.folder) == []
+
+
 def test_a_training_that_stops_ticking_is_ended(
     stub_torch: None, trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,11 +6,15 @@ Pretrained weights alone are no resumption; a state of the optimizer is.
 import functools
 import json
 import os
+from collections import OrderedDict
+from itertools import islice
 
 from ..imports import after_import
 
 _loaded = []
 _KEPT = 20
+_DEPTH, _LOOKS = 4, 200
+_PLAIN = (dict, OrderedDict, list, tuple)
 
 
 def install():
@@ -35,20 +39,39 @@ def _watch_load(module):
 
     @functools.wraps(load)
     def watched(f, *args, **kwargs):
+        result = load(f, *args, **kwargs)
         try:
-            _remember(f)
+            _remember(f, result)
         except Exception as error:  # a current folder that is gone, a name of bytes: the script's own affair
             _write("unwatched", {"reason": repr(error)[:300]})
-        return load(f, *args, **kwargs)
+        return result
 
     module.load = watched
 
 
-def _remember(source):
+def _remember(source, content):
     path = source if isinstance(source, (str, bytes, os.PathLike)) else getattr(source, "name", None)
     if isinstance(path, (str, bytes, os.PathLike)):
-        _loaded.append(os.path.abspath(os.fsdecode(path)))
+        _loaded.append((os.path.abspath(os.fsdecode(path)), _holds_optimizer(content)))
         del _loaded[:-_KEPT]
+
+
+def _holds_optimizer(content):
+    """A data set is loaded, too; it is not what a training was taken up from. Only plain containers are
+    looked into, and not far: others may do anything when they are asked."""
+    level = [content]
+    for _ in range(_DEPTH):
+        level, above = [], [one for one in level if type(one) in _PLAIN]
+        for one in above[:_LOOKS]:
+            if isinstance(one, dict) and "state" in one and "param_groups" in one:
+                return True
+            level += islice(dict.values(one) if isinstance(one, dict) else one, _LOOKS)
+    return False
+
+
+def _taken_up_from():
+    """Files with the state of an optimizer; where none looks so, the last."""
+    return [path for path, holds in _loaded if holds] or [_loaded[-1][0]]
 
 
 def _watch_optimizer(module):
@@ -58,7 +81,7 @@ def _watch_optimizer(module):
     def watched(self, state_dict, *args, **kwargs):
         result = load_state_dict(self, state_dict, *args, **kwargs)
         if _loaded:
-            _write("resumed", {"loaded": _loaded})
+            _write("resumed", {"loaded": _taken_up_from()})
         return result
 
     module.Optimizer.load_state_dict = watched

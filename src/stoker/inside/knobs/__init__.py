@@ -27,7 +27,7 @@ class Knobs:
     def __init__(self, agent):
         wanted = json.loads(os.environ[VARIABLE])
         values = {str(name): str(value) for name, value in wanted.get("knobs", {}).items()}
-        self.facts = Facts(wanted.get("variables", ()))
+        self.facts = Facts(wanted.get("variables", ()), agent.places)
         loading = LoaderKnobs(agent, values)
         alone = [kind(agent, values[kind.knob]) for kind in _ALONE if kind.knob in values]
         models = [

@@ -5,13 +5,15 @@ import sys
 import weakref
 
 _TABLE_MAX = 16
+_PACKAGES_MAX = 500
 _LOOKS = 32
 """Calls of a model that are looked at, with gradients and without."""
 _PLAIN = (bool, int, float, str)
 
 
 class Facts:
-    def __init__(self, variables):
+    def __init__(self, variables, places):
+        self.places = places
         self.variables = [str(name) for name in variables][:_TABLE_MAX]
         self.models = {}
         self.optimizers = []
@@ -21,6 +23,8 @@ class Facts:
         self.looks = {True: 0, False: 0}
         self.latest = None
         self.error = None
+        self.packages = []
+        self.imported = 0
 
     def of_call(self, module, size, args):
         if self.error is not None:
@@ -71,9 +75,36 @@ class Facts:
             "rows": dict(self.rows),
             "dtypes": sorted(self.dtypes),
             "optimizers": list(self.optimizers),
+            "packages": self._packages(),
             "variables": {name: os.environ.get(name) for name in self.variables},
             "error": self.error,
         }
+
+    def _packages(self):
+        """Anew only where something was imported meanwhile."""
+        modules = dict(sys.modules)
+        if len(modules) != self.imported:
+            self.imported = len(modules)
+            tops = [module for name, module in modules.items() if "." not in name]
+            found = sorted({home for one in tops for home in _homes(one) if not self.places.is_given(home)})
+            self.packages = found if len(found) <= _PACKAGES_MAX else []  # a part would tell nothing
+        return self.packages
+
+
+def _homes(module):
+    """Folders of a package, file of a module; of the script, the folder it lies in. What is asked is the
+    dictionary: a module that is loaded when it is first used stays as it is."""
+    try:
+        known = object.__getattribute__(module, "__dict__")
+        file = known.get("__file__")
+        if not isinstance(file, str):
+            path = known.get("__path__")
+            return [os.path.abspath(one) for one in path] if path is not None else []
+        file = os.path.abspath(file)
+        is_folder = known.get("__name__") == "__main__" or os.path.basename(file).startswith("__init__.")
+        return [os.path.dirname(file) if is_folder else file]
+    except Exception:
+        return []  # something that only looks like a module
 
 
 def _asked(torch, question):

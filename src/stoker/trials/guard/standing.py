@@ -73,7 +73,7 @@ def put_up(
         return Standing(tuple(command), env, mode)
     folder, cwd = folder.resolve(), cwd.resolve()
     shadow = made_shadow(choose_base(cwd))
-    hidden = tuple(str(_absolute(path, cwd)) for path in hide)
+    hidden = _outermost({_absolute(path, cwd) for path in hide})
     through = [str(folder), str(cache.resolve()), *_user_caches(env)]
     temporary = None
     if mode is GuardMode.OVERLAY:
@@ -85,6 +85,11 @@ def put_up(
     plan = GuardPlan(mode, str(shadow), str(cwd), hidden, tuple(through))
     path = plan.write(folder)
     return Standing(tuple(guarded(list(command), path)), env, mode, shadow, temporary, path)
+
+
+def _outermost(paths: set[Path]) -> tuple[str, ...]:
+    """What lies in a hidden folder is hidden with it."""
+    return tuple(str(path) for path in sorted(paths) if not paths & set(path.parents))
 
 
 def _absolute(path: Path, cwd: Path) -> Path:

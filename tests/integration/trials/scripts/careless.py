@@ -1,5 +1,5 @@
 """A training as people have them: saves to an absolute path, resumes from there, refuses an out-folder that
-is there, and has a flag that does nothing."""
+is there, and has flags that do nothing."""
 
 import argparse
 import os
@@ -13,6 +13,7 @@ parser.add_argument("--out", required=True)
 parser.add_argument("--nap", type=float, default=0.005)
 parser.add_argument("--lr", type=float, default=0.01)
 parser.add_argument("--batch-size", type=int, default=8)
+parser.add_argument("--cuda-prefetch", type=int, default=0)
 args = parser.parse_args()
 
 checkpoint = os.path.join(os.getcwd(), "ckpt", "last.pt")
