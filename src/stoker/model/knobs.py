@@ -36,5 +36,7 @@ class TrainingFacts:
     """In which models were called."""
     optimizers: tuple[Mapping[str, object], ...] = ()
     """What each was made with: name, lr, …"""
+    packages: tuple[str, ...] = ()
+    """Folders and files of the code that was imported, without Python's own library."""
     variables: Mapping[str, str | None] = field(default_factory=dict)
     """Environment variables a setting named, as the process sees them."""

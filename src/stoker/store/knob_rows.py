@@ -21,6 +21,7 @@ def read_facts(row: Row) -> TrainingFacts:
         rows={str(use): int(count) for use, count in facts["rows"].items()},
         dtypes=tuple(map(str, facts["dtypes"])),
         optimizers=tuple({str(key): value for key, value in one.items()} for one in facts["optimizers"]),
+        packages=tuple(map(str, facts.get("packages") or ())),
         variables={str(n): None if v is None else str(v) for n, v in facts["variables"].items()},
     )
 

@@ -10,13 +10,17 @@ from stoker.model.knobs import KnobReport
 from stoker.model.run import Run
 from stoker.trials.knobs.knob import Channel, Setting
 from stoker.trials.knobs.known import meaning_of
-from stoker.trials.knobs.run_facts import RunFacts, facts_of, same, shown
+from stoker.trials.knobs.run_facts import RunFacts, Value, facts_of, same, shown
+from stoker.trials.knobs.words import unread
 
 DEAD = "this setting has no effect in this script"
 UNSEEN = "no effect was seen, and it may have none in this script"
 _SHOWN = 3
-_MANY_READINGS = ("batch", "seed")
-"""Settings a script may rightly turn into something else: a batch per GPU, a seed per rank."""
+_MANY_READINGS = ("batch", "seed", "lr")
+"""Settings a script may rightly turn into something else: a batch per GPU, a seed per rank, a rate scaled by
+the batch."""
+_IN_CODE = (Channel.FLAG, Channel.HYDRA, Channel.ARGS_FILE, Channel.CONFIG)
+"""Settings with a name that the code must hold to read them."""
 _YES, _NO = {"true", "1", "on", "yes", ""}, {"false", "0", "off", "no"}
 
 
@@ -36,8 +40,13 @@ def differences(run: Run, other: Run) -> dict[str, tuple[str, str]]:
 
 def _differences(mine: RunFacts, theirs: RunFacts) -> dict[str, tuple[str, str]]:
     a, b = mine.compared, theirs.compared
-    names = dict.fromkeys([*a, *b])
+    names = [name for name in dict.fromkeys([*a, *b]) if not _unknown_in_one(a.get(name), b.get(name))]
     return {n: (shown(a.get(n)), shown(b.get(n))) for n in names if not same(a.get(n), b.get(n))}
+
+
+def _unknown_in_one(one: Value | None, other: Value | None) -> bool:
+    """A figure that a shorter run could not tell is no difference."""
+    return (one is None and isinstance(other, float)) or (other is None and isinstance(one, float))
 
 
 def liveness(setting: Setting, run: Run, other: Run | None = None) -> Liveness:
@@ -55,7 +64,20 @@ def liveness(setting: Setting, run: Run, other: Run | None = None) -> Liveness:
     meaning = meaning_of(setting.name)
     if meaning and mine.shown_by_meaning[meaning]:
         return _by_meaning(setting, meaning, mine, theirs)
-    return _by_comparison(mine, theirs)
+    found = _by_comparison(mine, theirs)
+    if found.live is None and theirs is not None and setting.knob.channel in _IN_CODE:
+        return _unread(setting, mine) or found
+    return found
+
+
+def _unread(setting: Setting, mine: RunFacts) -> Liveness | None:
+    """Nothing differs, and no code could have read it."""
+    found = unread(setting.name, mine.packages)
+    if found is None:
+        return None
+    searched = f"of the {found.files:,} files of code it imports, none reads {setting.name}"
+    live, says = (False, DEAD) if found.proven else (None, UNSEEN)
+    return Liveness(live, "nothing differs", f"{says}: {searched}")
 
 
 def _reported(setting: Setting, run: Run) -> Liveness:

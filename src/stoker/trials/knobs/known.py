@@ -111,7 +111,8 @@ MEANINGS: Mapping[str, tuple[str, ...]] = {
 }
 """Names people give to settings whose effect a run shows directly."""
 
-_EXACT_MEANINGS = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers")
+_EXACT_MEANINGS = ("prefetch_factor", "pin_memory", "persistent_workers")
+"""A script's own `--num-workers` is not: it may start rollouts, or read an IterableDataset twice."""
 
 
 def runtime_knob(name: str) -> Knob | None:

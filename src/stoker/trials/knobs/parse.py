@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from stoker.errors import UsageError
 from stoker.trials.knobs.knob import Channel, Knob, Scope, Setting, ValueType
@@ -80,7 +80,7 @@ def _one(text: str, command: Sequence[str]) -> Setting:
     name = text.partition("=")[0]
     if name in placeholders(command):
         return _of_command(Channel.PLACEHOLDER, text, text)
-    return _runtime(text)
+    return _runtime(text, placeholders(command))
 
 
 def _forms() -> str:
@@ -119,11 +119,12 @@ def _unfit(channel: Channel, text: str) -> UsageError:
     return UsageError(f"{text!r} does not say what to set to what", hint=FORMS[channel])
 
 
-def _runtime(text: str) -> Setting:
+def _runtime(text: str, marks: Iterable[str] = ()) -> Setting:
+    """`marks`: names the command holds in braces, which could have been meant."""
     name, equals, value = text.partition("=")
     knob = runtime_knob(name)
     if knob is None:
-        known = nearest_first(name, [one.name for one in RUNTIME])
+        known = nearest_first(name, [*(one.name for one in RUNTIME), *(f"{{{mark}}}" for mark in marks)])
         raise UsageError(
             f"there is no knob called {name!r}",
             seen=f"known, nearest first: {', '.join(known)}",

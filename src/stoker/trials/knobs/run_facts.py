@@ -22,6 +22,7 @@ class RunFacts:
     shown_by_meaning: Mapping[str, frozenset[object]] = field(default_factory=dict)
     """What the run shows of the settings in `known.MEANINGS`."""
     variables: Mapping[str, str | None] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
 
 
 def facts_of(run: Run) -> RunFacts | None:
@@ -36,7 +37,7 @@ def facts_of(run: Run) -> RunFacts | None:
         **_of_environments(main),
         **_of_model(told),
     }
-    return RunFacts(compared, _by_meaning(main, told), told.variables)
+    return RunFacts(compared, _by_meaning(main, told), told.variables, told.packages)
 
 
 def _of_loaders(main: Trainer) -> dict[str, Value]:
@@ -59,6 +60,8 @@ def _of_environments(main: Trainer) -> dict[str, Value]:
         found["environments"] = (envs,)
     if flow.updates_per_env_step:
         found["updates per env step"] = flow.updates_per_env_step
+    if main.iteration is not None and (row := main.iteration.updates_in_a_row):
+        found["updates in a row"] = row
     if flow.backwards_per_tick:
         found["backward passes per tick"] = flow.backwards_per_tick
     return found

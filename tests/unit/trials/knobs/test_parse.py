@@ -55,7 +55,7 @@ def test_a_typo_lists_the_known_ones_nearest_first() -> None:
     assert caught.value.exit_code == 2
     listed = caught.value.seen.partition(": ")[2].split(", ")
     assert listed[0] == "num_workers"
-    assert set(listed) == {knob.name for knob in RUNTIME}
+    assert set(listed) == {*(knob.name for knob in RUNTIME), "{num_envs}"}, "the command has that one"
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,7 @@ def test_what_cannot_be_meant_is_refused(text: str, says: str) -> None:
 def test_kinds() -> None:
     texts = "flag:--num-workers=1,cfg:a.yaml:data.num_workers=2,flag:--batch-size=3,env:OMP_NUM_THREADS=1"
     kinds = [one.knob.kind for one in parse_settings(texts, COMMAND)]
-    assert kinds == [Kind.EXACT, Kind.EXACT, Kind.DYNAMICS, Kind.NUMERIC]
+    assert kinds == [Kind.DYNAMICS, Kind.DYNAMICS, Kind.DYNAMICS, Kind.NUMERIC], "of the script's own"
+    exact = parse_settings("num_workers=1,flag:--pin-memory", COMMAND)
+    assert [one.knob.kind for one in exact] == [Kind.EXACT] * 2
     assert {knob.channel for knob in RUNTIME} == {Channel.RUNTIME}
