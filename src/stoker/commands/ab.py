@@ -52,6 +52,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="of the metric (default: by its name)",
     )
+    parser.add_argument(
+        "--preflight", action="append", default=[], metavar="'CMD'", help="must succeed before each trial"
+    )
     parser.add_argument("--share", action="store_true", help="though somebody else uses the GPU")
     modes = [mode.value for mode in GuardMode]
     parser.add_argument(
@@ -64,8 +67,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _declare_arms(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--a", default="", metavar="KNOBS", help="settings of A; none: the command as it is")
-    parser.add_argument("--b", default="", metavar="KNOBS", help="settings of B: num_workers=8,bf16")
+    for arm, text in (("--a", "of A; none: the command as it is"), ("--b", "of B: num_workers=8,bf16")):
+        parser.add_argument(arm, action="append", default=[], metavar="KNOBS", help=f"settings {text}")
     parser.add_argument("--b-command", default="", metavar="'CMD'", help="another command for B")
     parser.add_argument("--a-config", default="", metavar="FILE", help="stands for {config} in A's command")
     parser.add_argument("--b-config", default="", metavar="FILE", help="stands for {config} in B's command")
@@ -90,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         if args.json:
             raise UsageError("a plan has no JSON form", hint="stoker ab --dry-run without --json")
-        show_page(ab_page.plan_page(plan), args, sys.stdout)
+        show_page(ab_page.plan_page(plan, args.limit_s), args, sys.stdout)
         return 0
     earlier = sessions.unfinished_of(plan)
     if earlier is not None and _wants(earlier.folder, len(earlier.measures), args):
@@ -120,7 +123,8 @@ def _sitting(
         with all_locked(devices_of(plan, gpus), _who(plan)) as locks:
             folder = folder or sessions.create(plan.a.command)
             session = Session(plan, folder.resolve(), measures, args.limit_s, _status)
-            ended = _ran(session, ArmRunner(plan, folder.resolve(), gpus, guard, locks))
+            until_s = None if args.limit_s is None else time.monotonic() + args.limit_s
+            ended = _ran(session, ArmRunner(plan, folder.resolve(), gpus, guard, locks, until_s))
     finally:
         gpus.close()
     show_comparison(args, ended, folder)

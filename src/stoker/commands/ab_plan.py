@@ -29,10 +29,12 @@ def planned(args: argparse.Namespace) -> Plan:
     if args.metric:
         checked_pattern(args.metric)
     a, b = _commands(args)
-    first, second = _arm(args.a, a, args.a_config), _arm(args.b, b, args.b_config)
+    first = _arm(",".join(args.a), a, args.a_config)
+    second = _arm(",".join(args.b), b, args.b_config)
     if (first.command, first.settings) == (second.command, second.settings) and not args.yes:
         raise UsageError(
-            "A and B are the same", seen="no --b, --b-command or --b-config",
+            "A and B are the same",
+            seen=f"{first.label} in both" if args.b else "no --b, --b-command or --b-config",
             hint=f"{_EXAMPLE}; with --yes two equal arms are compared, to see the noise",
         )  # fmt: skip
     _check_placeholders(first, second)
@@ -53,6 +55,7 @@ def planned(args: argparse.Namespace) -> Plan:
         higher_is_better=args.higher_is_better,
         total=args.total,
         named=tuple(named_steps(args, a)),
+        preflight=_preflight(args.preflight),
         share=args.share,
         guard=args.guard,
     )
@@ -68,11 +71,24 @@ def _commands(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     """B's is A's, unless another is given."""
     if not args.b_command:
         return list(args.command), list(args.command)
+    return list(args.command), list(_words("--b-command", args.b_command))
+
+
+def _preflight(given: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    found = tuple(_words("--preflight", text) for text in given)
+    for words in found:
+        locate(words[0], os.environ)
+    return found
+
+
+def _words(option: str, text: str) -> tuple[str, ...]:
     try:
-        other = shlex.split(args.b_command)
+        words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--b-command cannot be read: {error}", seen=args.b_command) from error
-    return list(args.command), other
+        raise UsageError(f"{option} cannot be read: {error}", seen=text) from error
+    if not words:
+        raise UsageError(f"{option} is empty", hint=f"{option} 'python check.py'")
+    return tuple(words)
 
 
 def _arm(settings: str, command: Sequence[str], config: str) -> ArmPlan:

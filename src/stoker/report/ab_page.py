@@ -12,12 +12,18 @@ from stoker.report.page import Block, Excerpt, Facts, NextCommand, Notes, Page, 
 from stoker.trials.ab.answer import Answer
 from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.parity import ParityState
-from stoker.trials.ab.plan import AS_IT_IS, CONFIRMING, ArmPlan, Plan
+from stoker.trials.ab.plan import AS_IT_IS, CONFIRMING, END_S, ArmPlan, Plan
 from stoker.trials.ab.session import Ended
 from stoker.trials.ab.sessions import short_name
 from stoker.trials.ab.statistics import SAME_FRAC, Estimate, Outcome
 
-UNIT_WORDS = {"env_steps": "env steps", "samples": "samples", "ticks": "updates", "": "work"}
+UNIT_WORDS = {
+    "env_steps": "env steps",
+    "samples": "samples",
+    "rows": "rows",
+    "ticks": "updates",
+    "": "work",
+}
 _EXACT = "what differs changes neither the samples nor the arithmetic: no check of the loss"
 _PARITY = {
     ParityState.AS_GOOD: "B trains as well",
@@ -199,6 +205,7 @@ def _how(ended: Ended) -> list[str]:
     plan, found, lines = ended.plan, ended.answer, []
     if found.parity is not None:
         lines.append(f"{_PARITY[found.parity.state]}: {found.parity.text}")
+        lines += [found.parity.in_time] if found.parity.in_time else []
     elif not plan.needs_parity:
         lines.append(_EXACT if plan.a != plan.b else "nothing differs: this shows the noise of the machine")
     if plan.windows.min_s < CONFIRMING.min_s:
@@ -242,8 +249,9 @@ def _next(ended: Ended, folder: Path) -> NextCommand:
     return NextCommand(f"stoker why {folder / last.folder}", f"{last.arm}'s last trial")
 
 
-def plan_page(plan: Plan) -> Page:
-    """`--dry-run`."""
+def plan_page(plan: Plan, limit_s: float | None = None) -> Page:
+    """`--dry-run`; `limit_s` is what `--time` gives."""
+    worst_s = plan.worst_case_s if limit_s is None else min(plan.worst_case_s, limit_s + END_S)
     order = "AB, BA, AB, …" if plan.order_seed is None else f"drawn for each pair (seed {plan.order_seed})"
     windows = plan.windows
     facts = (
@@ -255,9 +263,10 @@ def plan_page(plan: Plan) -> Page:
             f"{windows.name}: at least {windows.min_s:.0f} s and {windows.min_ticks} ticks of steady "
             f"training, {windows.max_s:.0f} s at most",
         ),
+        *(("before each", shlex.join(words)) for words in plan.preflight),
         ("what differs", _kind_words(plan)),
         ("takes", f"about {duration(plan.usual_s)} if it starts quickly and all pairs are needed"),
-        ("at most", duration(plan.worst_case_s)),
+        ("at most", duration(worst_s)),
     )
     return Page("A against B", "a plan, nothing was run", (Facts(facts),))
 

@@ -32,8 +32,8 @@ def _parts(progress: Progress) -> list[str]:
     elif found.pairs:
         ratio = math.exp(fmean(math.log(pair.ratio) for pair in found.pairs))
         parts.append(f"B/A {ratio:.3f}")
-    if progress.left_at_most_s is not None:
-        parts.append(f"at most {duration(progress.left_at_most_s)} left")
+    if progress.left_s is not None:
+        parts.append(f"about {duration(progress.left_s)} left")
     if progress.elapsed_s >= 1:
         parts.append(f"{duration(progress.elapsed_s)} done")
     return parts

@@ -20,13 +20,17 @@ from stoker.__main__ import main
 from stoker.errors import DeviceInUse, FolderError
 from stoker.launch import tree
 from stoker.launch.procfs import Identity
+from stoker.model.exit import EndedBy, Exit
+from stoker.model.failure import FailureClass
 from stoker.outside.gpu.fake import FakeGpus
 from stoker.trials.ab import arms
 from stoker.trials.ab.answer import Turn
 from stoker.trials.ab.measure import Arm, ArmMeasure
 from stoker.trials.ab.plan import ArmPlan, Plan
 from stoker.trials.device_lock import all_locked, locked
+from stoker.trials.failures import Failure
 from stoker.trials.guard.mode import GuardMode
+from stoker.trials.spec import TrialResult
 
 TESTS = Path(__file__).parents[2]
 DEADLINE_S = 240.0
@@ -321,12 +325,15 @@ def test_a_command_that_ends_too_soon(folder: Path) -> None:
     [
         (["--b", "nop=3", *loop("{nap}")], "there is no knob called 'nop'"),
         (["--b", "num_worker=3", *loop("1")], "known, nearest first: num_workers,"),
+        (["--b", "nmu_envs=8", *loop("{num_envs}")], "known, nearest first: {num_envs},"),
+        (["--a", "threads=1", "--b", "threads=1", *loop("1")], "threads=1 in both"),
         (["--a", "seed=1", "--b", "seed=2", *loop("{seed}")], "{seed} is filled in by the comparison"),
         (["--b", "nap=3", "--metric", "loss", *loop("{nap}")], "has no group"),
         (["--b", "nap=3", *loop("{nap}")], "A's command still holds {nap}"),
         (["--b", "cfg:train.py:lr=3", *loop("1")], "train.py defines no lr"),
         (["--b-config", "x.yaml", *loop("1")], "does not say where x.yaml goes"),
         (["--b-command", "python 'x", *loop("1")], "--b-command cannot be read"),
+        (["--preflight", " ", "--b", "threads=1", *loop("1")], "--preflight is empty"),
         (["--pairs", "2", *loop("1")], "3 to 16 pairs"),
         (["--b", "nap=1"], "there is no command"),
         (["--b", "--quick", *loop("1")], "a flag of the script is written flag:--lr"),
@@ -351,9 +358,22 @@ def test_a_command_that_is_not_there(folder: Path) -> None:
     assert not (folder / "home").exists()
 
 
+def test_a_command_that_comes_first_and_fails(folder: Path) -> None:
+    code, out, err = ab(folder, "--yes", "--preflight", "false", *loop("0.01"))
+    assert (code, out) == (2, "")
+    assert "a command that has to come first failed: false" in err
+
+
 def test_a_dry_run_runs_nothing(folder: Path) -> None:
-    code, out, _ = ab(folder, "--a", "nap=1", "--b", "nap=2", "--dry-run", *loop("{nap}"))
+    code, out, _ = ab(
+        folder, "--a", "nap=1", "--b", "nap=2", "--preflight", "true 1", "--dry-run", *loop("{nap}")
+    )
     assert code == 0
+    assert "before each   true 1" in out
+    assert (
+        "threads=1, num_workers=2"
+        in ab(folder, "--b", "threads=1", "--b", "num_workers=2", "--dry-run", *loop("1"))[1]
+    ), "given twice, both count"
     assert "nothing was run" in out
     assert "at most" in out
     assert not (folder / "home").exists()
@@ -365,3 +385,11 @@ def test_a_flag_of_the_script_is_a_setting_as_it_stands(folder: Path) -> None:
     assert (code, err) == (0, "")
     assert "B             --nap=2: " in out
     assert "with the seeds 0, 1, 2" in out
+
+
+def test_what_the_fence_refused_is_not_the_scripts_fault(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("sh: cannot create note.txt: Permission denied\n", encoding="utf-8")
+    failure = Failure(FailureClass.USER_ERROR, "CalledProcessError: …", "by hand")
+    result = TrialResult(tmp_path, Exit(1, None, EndedBy.ITSELF), failure, 0.0, 1.0)
+    assert arms._failure(result, "", GuardMode.FENCE).hint == arms.FENCED
+    assert arms._failure(result, "", GuardMode.OVERLAY).hint == ""

@@ -70,10 +70,10 @@ def test_two_equal_arms_are_said_to_be_equal() -> None:
 def test_the_time_left_fits_into_a_status_line_of_80_columns() -> None:
     found = answer(replace(PLAN, pairs=16), session(pairs=4))
     turn = Turn(Arm.B, 16, 0, attempt=2, seed=None)
-    progress = Progress(turn, 16, found, elapsed_s=1330.0, left_at_most_s=1270.0)
-    assert status_line(progress).endswith("at most 21 min 10 s left · 22 min 10 s done")
+    progress = Progress(turn, 16, found, elapsed_s=1330.0, left_s=1270.0)
+    assert status_line(progress).endswith("about 21 min 10 s left · 22 min 10 s done")
     assert status_line(progress, 79).startswith("pair 16 of 16, B, again · B/A 1.39")
-    assert status_line(progress, 79).endswith("at most 21 min 10 s left")
+    assert status_line(progress, 79).endswith("about 21 min 10 s left")
     assert status_line(progress, 20) == "pair 16 of 16, B, ag"
 
 

@@ -160,8 +160,11 @@ def _pairs(measures: Sequence[ArmMeasure]) -> tuple[tuple[PairResult, ...], str]
 
 
 def _unit(usable: Sequence[ArmMeasure]) -> str:
-    """The most telling that all have."""
-    return next((unit for unit in UNITS if usable and all((m.rates or {}).get(unit) for m in usable)), "")
+    """The most telling that all have; rows of the model only where their number changes."""
+    known = [unit for unit in UNITS if usable and all((m.rates or {}).get(unit) for m in usable)]
+    if _both(usable, "rows_per_tick") is None:
+        known = [unit for unit in known if unit != "rows"]
+    return known[0] if known else ""
 
 
 def _spoiled(plan: Plan, measures: Sequence[ArmMeasure]) -> list[ArmMeasure]:
@@ -190,7 +193,7 @@ def _broken(measures: Sequence[ArmMeasure]) -> tuple[str, str] | None:
         if last is not None and (len(failed) >= 2 or last.kind in NOT_AGAIN):
             of = sum(one.arm is arm for one in measures)
             reason = f"{arm} fails ({len(failed)} of {of} trials), {last.kind}: {last.text.strip()}"
-            return reason, BY_HAND if last.kind == FailureClass.USER_ERROR.value else last.hint
+            return reason, last.hint or (BY_HAND if last.kind == FailureClass.USER_ERROR.value else "")
     return None
 
 
@@ -202,11 +205,24 @@ def _differences(measures: Sequence[ArmMeasure]) -> tuple[str, ...]:
             f"A makes {updates[0]:.3g} updates per env step, B {updates[1]:.3g}: "
             "two different trainings, compared as such by their env steps per second"
         )
+    row = _both(measures, "updates_in_a_row")
+    if row is not None and updates is None:
+        a = "1 update" if row[0] == 1 else f"{row[0]:.3g} updates"
+        lines.append(
+            f"A makes {a} in a row, B {row[1]:.3g}, both as many for an env step: "
+            "the same work in other portions"
+        )
     batch = _both(measures, "samples_per_tick")
     if batch is not None and updates is None:
         lines.append(
             f"A takes {batch[0]:,.4g} samples per update, B {batch[1]:,.4g}: for the same samples B makes "
             f"{batch[0] / batch[1]:.3g} times the updates, and is compared as such"
+        )
+    rows = _both(measures, "rows_per_tick")
+    if rows is not None and batch is None and updates is None:
+        lines.append(
+            f"A's model is given {rows[0]:,.4g} rows for an update, B's {rows[1]:,.4g}: "
+            "two different trainings, compared as such"
         )
     return tuple(lines)
 

@@ -33,6 +33,11 @@ made again, by the trial."""
 ROOM_BYTES = 10_000_000
 """What the recording of a long trial takes."""
 GO_ON = "make room, then the same again; stoker ab --resume goes on with what was measured"
+FENCED = (
+    "the write guard (fence) may have refused it: only Python's own writes are caught by that one; "
+    "--guard redirect lets the others through to your files"
+)
+_REFUSED = "Permission denied"
 RESUMED = "it took up an earlier training: it did not begin at step 0"
 
 
@@ -47,6 +52,8 @@ class ArmRunner:
     """One that was tried, and agreed to where it lets something through."""
     locks: tuple[int, ...] = ()
     """Of the devices of both arms, held by the caller from before the first trial to after the last."""
+    until_s: float | None = None
+    """By the monotonic clock: a trial that goes on then is ended."""
     _latest: dict[Arm, Path] = field(default_factory=dict)
 
     def __call__(self, turn: Turn) -> ArmMeasure:
@@ -62,7 +69,7 @@ class ArmRunner:
             raise Interrupted
         blank = _blank(turn, result, time.monotonic() - began_s)
         if enough.gave_up or result.failure is not None:
-            failure = _failure(result, enough.gave_up)
+            failure = _failure(result, enough.gave_up, self.guard)
             return replace(blank, failure=failure, remark=failure.text)
         return self._measured(blank, result, settings)
 
@@ -86,9 +93,11 @@ class ArmRunner:
             env=prepared.env,
             folder=folder,
             for_s=plan.trial_max_s,
+            until_s=self.until_s,
             devices=visible_gpus(self.gpus, prepared.env),
             guard=self.guard,
             share=plan.share,
+            preflight=plan.preflight,
             cwd=Path(plan.cwd),
             named=plan.named,
             total=plan.total,
@@ -183,7 +192,7 @@ def _hidden(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _failure(result: TrialResult, gave_up: str) -> ArmFailure:
+def _failure(result: TrialResult, gave_up: str, guard: GuardMode) -> ArmFailure:
     tail = log_tail(result.log)
     if result.failure is None:
         return ArmFailure("no-tick", gave_up, "compare a command that trains", tail)
@@ -195,4 +204,6 @@ def _failure(result: TrialResult, gave_up: str) -> ArmFailure:
         )
     found = result.failure
     action = "" if found.kind is FailureClass.USER_ERROR else found.action  # the page has better words
+    if guard is GuardMode.FENCE and any(_REFUSED in line for line in (found.evidence, *tail)):
+        action = FENCED
     return ArmFailure(found.kind.value, found.evidence, action, tail)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-UNITS = ("env_steps", "samples", "ticks")
+UNITS = ("env_steps", "samples", "rows", "ticks")
 """Useful work, the most telling first. Ticks alone say nothing where the batch changes."""
 
 
@@ -55,7 +55,10 @@ class ArmMeasure:
     too_short: bool = False
     """The command ended by itself before a window was full: no use in running it again."""
     updates_per_env_step: float | None = None
+    updates_in_a_row: float | None = None
     samples_per_tick: float | None = None
+    rows_per_tick: float | None = None
+    """What the model is given in training, where no loader tells samples."""
     busy_pct: float | None = None
     real_work_pct: float | None = None
     memory_peak_bytes: int | None = None
@@ -73,6 +76,8 @@ class ArmMeasure:
     metric: tuple[tuple[float, float], ...] = ()
     """Loss or return, by samples (or by what `metric_by` says)."""
     metric_by: str = ""
+    metric_unit: float = 0.0
+    """Of the last digit that is printed of it."""
     metric_missing: str = ""
     """Why there is none."""
     notes: tuple[str, ...] = ()

@@ -30,20 +30,26 @@ def measured(
     if main is None or not main.window.content.ticks:
         return replace(blank, remark="no training step was seen")
     steady, remark = window_verdict(main, windows)
+    rates, rows = _rates(summary), _rows_per_tick(main)
+    if rows is not None and "samples" not in rates and "ticks" in rates:
+        rates["rows"] = rows * rates["ticks"]
     found = replace(
         blank,
         start_s=_start_s(main),
-        rates=_rates(summary),
+        rates=rates,
         window_s=main.window.seconds,
         half_width_frac=main.window.steadiness.half_width_frac if main.window.steadiness else None,
         ticks=main.window.content.ticks,
         steady=steady,
         remark=remark,
         updates_per_env_step=main.throughput.updates_per_env_step,
+        updates_in_a_row=main.iteration.updates_in_a_row if main.iteration else None,
         samples_per_tick=_per_tick(main),
+        rows_per_tick=rows,
         invalid="" if share else _foreign(main),
         whole_s=summary.length.seconds if summary.length else None,
         whole_from=summary.length.source if summary.length else "",
+        notes=(*blank.notes, *_read_by_each(blank, main)),
     )
     return _with_metric(_with_gpu(found, main), main, log, metric)
 
@@ -97,6 +103,20 @@ def _per_tick(main: Trainer) -> float | None:
     return content.samples / content.ticks if content.samples and content.ticks else None
 
 
+def _rows_per_tick(main: Trainer) -> float | None:
+    rows = main.record.facts.rows.get("training") if main.record.facts else None
+    return rows * (main.throughput.backwards_per_tick or 1.0) if rows else None
+
+
+def _read_by_each(blank: ArmMeasure, main: Trainer) -> list[str]:
+    return [
+        f"{blank.arm}: {one.num_workers} workers read {one.dataset}, which has no length: an IterableDataset "
+        f"that does not share itself out gives every sample {one.num_workers} times"
+        for one in main.record.loaders
+        if one.num_workers > 1 and one.length is None and one.batches
+    ]
+
+
 def _with_gpu(found: ArmMeasure, main: Trainer) -> ArmMeasure:
     use = main.gpus.main
     if use is None:
@@ -126,6 +146,7 @@ def _with_metric(found: ArmMeasure, main: Trainer, log: Path, pattern: str) -> A
         metric_name=metric.name,
         metric=metric.points,
         metric_by=metric.by,
+        metric_unit=metric.unit,
         metric_missing=metric.missing,
     )
 

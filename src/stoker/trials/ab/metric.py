@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from stoker.errors import UsageError
 
@@ -44,6 +45,8 @@ class Metric:
     name: str = ""
     points: tuple[tuple[float, float], ...] = ()
     by: str = ""
+    unit: float = 0.0
+    """Of the last digit printed."""
     missing: str = ""
 
 
@@ -74,11 +77,11 @@ def read_metric(lines: Iterable[str], far: Far, pattern: str = "") -> Metric:
     return Metric(missing=missing)
 
 
-_Found = tuple[str, float, float]
+_Found = tuple[str, float, float, float]
 
 
 def _matches(lines: Sequence[str], pattern: re.Pattern[str]) -> list[_Found | None]:
-    """What it counts, how far, the value; None where the line does not say how far."""
+    """What it counts, how far, the value and its last digit; None where the line does not say how far."""
     group = _value_group(pattern)
     found: list[_Found | None] = []
     for line in lines:
@@ -87,7 +90,7 @@ def _matches(lines: Sequence[str], pattern: re.Pattern[str]) -> list[_Found | No
         if match is None or value is None:
             continue
         place = _how_far(line, match)
-        found.append((*place, value) if place else None)
+        found.append((*place, value, _last_digit(match[group])) if place else None)
     return found
 
 
@@ -120,9 +123,9 @@ def _measured(name: str, found: Sequence[_Found | None], far: Far, missing: str)
         few = f"{name} is printed {len(told)} times in a trial, {PRINTS_MIN} are needed"
         return Metric(name, missing=few)
     scale, by = _scale(kind, told[-1][1], far)
-    points = tuple((x * scale, y) for _, x, y in told)
+    points = tuple((x * scale, y) for _, x, y, _ in told)
     step = -(-len(points) // POINTS_MAX)
-    return Metric(name, points[::-1][::step][::-1], by)
+    return Metric(name, points[::-1][::step][::-1], by, median(unit for *_, unit in told))
 
 
 def _scale(kind: str, last: float, far: Far) -> tuple[float, str]:
@@ -142,6 +145,13 @@ def _number(text: str | None) -> float | None:
         return float(text.replace("_", "")) if text else None
     except ValueError:
         return None
+
+
+def _last_digit(text: str) -> float:
+    """1.250 is known to 0.001, 3e-4 to 0.0001."""
+    digits, _, power = text.lower().partition("e")
+    decimals = len(digits.partition(".")[2])
+    return 10.0 ** (int(power or 0) - decimals) if digits.strip("+-")[:1].isdigit() or decimals else 0.0
 
 
 def _name_of(pattern: str) -> str:

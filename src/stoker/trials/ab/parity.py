@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, stdev
 
@@ -46,6 +46,8 @@ class Parity:
     """95 % interval of how much worse B is; negative: better."""
     high: float | None = None
     margin: float | None = None
+    in_time: str = ""
+    """After equal time, where it is not as good at equal samples: a faster arm may make up for it."""
 
 
 def is_higher_better(name: str) -> bool:
@@ -56,8 +58,8 @@ def parity_of(plan: Plan, measures: Sequence[ArmMeasure]) -> Parity:
     if not plan.seeds:
         return _cannot(plan.no_seeds or "the command takes no seed")
     told = [one for one in measures if one.metric]
+    missing = next((one.metric_missing for one in measures if one.metric_missing), "")
     if not told:
-        missing = next((one.metric_missing for one in measures if one.metric_missing), "")
         return _cannot(missing or "no loss or return was seen in the logs yet")
     name, by = told[0].metric_name, told[0].metric_by
     if {(one.metric_name, one.metric_by) for one in told} != {(name, by)}:
@@ -66,10 +68,28 @@ def parity_of(plan: Plan, measures: Sequence[ArmMeasure]) -> Parity:
     values = {arm: _by_seed([one for one in told if one.arm is arm], at) for arm in Arm}
     seeds = sorted(set(values[Arm.A]) & set(values[Arm.B]))
     if len(seeds) < SEEDS:
-        return _cannot(f"{name} of both arms is known for {len(seeds)} of {SEEDS} seeds")
+        few = f"{name} of both arms is known for {len(seeds)} of {SEEDS} seeds"
+        return _cannot(f"{few}: {missing}" if missing else few)
     a, b = (tuple(values[arm][seed] for seed in seeds) for arm in (Arm.A, Arm.B))
     higher = plan.higher_is_better if plan.higher_is_better is not None else is_higher_better(name)
-    return _judged(name, at, by, a, b, higher)
+    found = _judged(name, at, by, a, b, higher, max(one.metric_unit for one in told))
+    return found if found.state is ParityState.AS_GOOD else replace(found, in_time=_in_time(told, name, by))
+
+
+def _in_time(told: Sequence[ArmMeasure], name: str, by: str) -> str:
+    """As if the steady speed had been there from the first step on."""
+    unit = by.replace(" ", "_")
+    timed = [
+        (one.arm, [(x / rate, y) for x, y in one.metric])
+        for one in told
+        if (rate := (one.rates or {}).get(unit))
+    ]
+    curves = {arm: [curve for of, curve in timed if of is arm] for arm in Arm}
+    if not all(curves.values()):
+        return ""
+    at_s = min(curve[-1][0] for _, curve in timed)
+    a, b = (fmean(value_at(curve, at_s) for curve in curves[arm]) for arm in Arm)
+    return f"{name} after {at_s:.3g} s at these speeds: {a:.4g} in A, {b:.4g} in B"
 
 
 def _by_seed(measures: Sequence[ArmMeasure], at: float) -> dict[int, float]:
@@ -95,8 +115,9 @@ def value_at(curve: Sequence[tuple[float, float]], at: float) -> float:
 
 
 def _judged(
-    name: str, at: float, by: str, a: tuple[float, ...], b: tuple[float, ...], higher: bool
+    name: str, at: float, by: str, a: tuple[float, ...], b: tuple[float, ...], higher: bool, unit: float
 ) -> Parity:
+    """`unit`: of the last digit printed. Two figures that look alike may be so much apart."""
     where = f"{name} at {at:,.0f} {by}"
     if not all(map(math.isfinite, a)):
         return Parity(ParityState.CANNOT_TELL, f"{where}: A itself diverges", name, at, by, a, b)
@@ -104,7 +125,7 @@ def _judged(
         return Parity(ParityState.WORSE, f"{where}: B diverges, A does not", name, at, by, a, b)
     worse = [(x - y) if higher else (y - x) for x, y in zip(a, b, strict=True)]
     mean, count = fmean(worse), len(worse)
-    half = two_sided_t(0.05, count - 1) * stdev(worse) / math.sqrt(count)
+    half = two_sided_t(0.05, count - 1) * stdev(worse) / math.sqrt(count) + unit
     margin = MARGIN * (max(a) - min(a))
     low, high = mean - half, mean + half
     shown = f"{where}: {fmean(a):.4g} in A, {fmean(b):.4g} in B over {count} seeds"

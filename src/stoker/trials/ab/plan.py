@@ -77,6 +77,8 @@ class Plan:
     total: str | None = None
     named: tuple[str, ...] = ()
     """`env=module:Class.method`, `eval=module:function`: what the trials are told to look at."""
+    preflight: tuple[tuple[str, ...], ...] = ()
+    """Commands that must succeed before each trial."""
     share: bool = False
     guard: str = "auto"
     """The `GuardMode` the user asked for."""
@@ -130,4 +132,5 @@ def from_row(row: Mapping[str, Any]) -> Plan:
     values["windows"] = Windows(**values["windows"])
     for name in ("seeds", "named"):
         values[name] = tuple(values.get(name) or ())
+    values["preflight"] = tuple(map(tuple, values.get("preflight") or ()))
     return Plan(**values)

@@ -31,7 +31,7 @@ class Progress:
     pairs: int
     answer: Answer
     elapsed_s: float
-    left_at_most_s: float | None
+    left_s: float | None
     """None before the first trial: how long the training takes to start is not known."""
 
 
@@ -75,14 +75,21 @@ class Session:
             elapsed_s = self.clock() - began
             if self._no_time_for(turn, elapsed_s):
                 return self._ended(found, stopped=self._out_of_time(turn, elapsed_s))
-            left_s = self._left_at_most_s(turn)
+            left_s = self._left_s(turn)
             self.on_progress(Progress(turn, self.plan.pairs, found, elapsed_s, left_s))
             try:
                 measured = run_arm(turn)
             except (Interrupted, KeyboardInterrupt):
                 return self._ended(found, stopped="interrupted", interrupted=True)
+            if self._cut_off(measured, self.clock() - began):
+                return self._ended(found, stopped=f"the {self.limit_s:.0f} s given were over in a trial")
             journal.add(measured)
             self.measures = (*self.measures, measured)
+
+    def _cut_off(self, measured: ArmMeasure, elapsed_s: float) -> bool:
+        """It was ended with the time that was given: what it shows is no verdict on the arm."""
+        over = self.limit_s is not None and elapsed_s >= self.limit_s
+        return over and not measured.usable and measured.failure is None
 
     def stopped(self, reason: str) -> Ended:
         """What is known after something outside ended it: a full disk."""
@@ -108,7 +115,7 @@ class Session:
         worked = [one.took_s for one in self.measures if one.failure is None]
         return max(worked) if worked else 1.2 * self.plan.windows.min_s
 
-    def _left_at_most_s(self, turn: Turn) -> float | None:
+    def _left_s(self, turn: Turn) -> float | None:
         if not self.measures:
             return None
         trials = 2 * (self.plan.pairs - turn.pair) + (2 if turn.order == 0 else 1)

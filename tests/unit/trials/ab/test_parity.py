@@ -46,6 +46,24 @@ def test_the_same_loss_is_as_good() -> None:
     assert found.margin == pytest.approx(0.4)
 
 
+def test_figures_that_look_alike_may_be_a_digit_apart() -> None:
+    a, b = [0.0188, 0.0186, 0.0192], [0.0188, 0.0186, 0.0192]
+    coarse = [replace(one, metric_unit=0.001) for one in trials(a, b)]
+    found = parity_of(PLAN, coarse)
+    assert (found.state, found.high) == (ParityState.AS_GOOD, pytest.approx(0.001))
+    coarser = [replace(one, metric_unit=0.01) for one in coarse]
+    assert parity_of(PLAN, coarser).state is ParityState.CANNOT_TELL
+
+
+def test_an_arm_that_prints_too_seldom_is_why() -> None:
+    few = "loss is printed 3 times in a trial, 5 are needed"
+    seldom = [
+        replace(one, metric=(), metric_missing=few) if one.arm is Arm.A else one
+        for one in trials([1.0, 1.1, 0.9], [1.0, 1.1, 0.9])
+    ]
+    assert parity_of(PLAN, seldom).text.endswith(f"0 of 3 seeds: {few}")
+
+
 def test_a_better_loss_is_as_good() -> None:
     assert judged([1.0, 1.1, 0.9], [0.2, 0.3, 0.1]).state is ParityState.AS_GOOD
 
@@ -55,6 +73,22 @@ def test_a_worse_loss_is_worse_and_makes_a_win_invalid() -> None:
     found = answer(PLAN, trials([1.0, 1.1, 0.9], [2.0, 2.1, 1.95]))
     assert found.outcome is Outcome.INVALID
     assert "trains worse" in found.reason
+
+
+def test_a_faster_arm_may_make_up_for_it_in_equal_time() -> None:
+    """B learns a quarter as much from a sample, and takes four times as many a second."""
+
+    def slower(one: ArmMeasure) -> ArmMeasure:
+        quarter = tuple((4 * samples, loss) for samples, loss in one.metric)
+        return replace(one, metric=quarter, rates={"samples": 40.0}) if one.arm is Arm.B else one
+
+    measures = [
+        slower(replace(one, rates={"samples": 10.0})) for one in trials([1.0, 1.1, 0.9], [1.0, 1.1, 0.9])
+    ]
+    found = parity_of(PLAN, measures)
+    assert found.state is ParityState.WORSE
+    assert found.in_time == "loss after 100 s at these speeds: 1 in A, 1 in B"
+    assert judged([1.0, 1.1, 0.9], [1.0, 1.1, 0.9]).in_time == ""
 
 
 def test_more_return_is_better() -> None:
@@ -131,6 +165,14 @@ def test_iterations_become_env_steps() -> None:
     text = [f"iteration {n}  9000 samples/s  return {n}.5  loss 0.1" for n in range(1, 11)]
     found = read_metric(text, Far(160, 5_120, 20_480))
     assert found.points[-1] == pytest.approx((20_480, 10.5))
+
+
+@pytest.mark.parametrize(
+    ("printed", "unit"), [("0.019", 1e-3), ("-1196", 1.0), ("1.25e-02", 1e-4), ("nan", 0.0), (".5", 0.1)]
+)
+def test_the_last_digit_is_known(printed: str, unit: float) -> None:
+    text = [f"step {step} loss {printed}" for step in range(100, 1001, 100)]
+    assert read_metric(text, FAR).unit == pytest.approx(unit)
 
 
 def test_a_pattern_of_the_users() -> None:

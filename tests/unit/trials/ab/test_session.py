@@ -226,8 +226,8 @@ def test_progress_says_pair_arm_and_time_left(tmp_path: Path) -> None:
     seen: list[Progress] = []
     ran(tmp_path, wobbling(1.5), on_progress=seen.append, clock=clock_of(30.0))
     assert [(one.turn.pair, one.turn.arm.value) for one in seen[:3]] == [(1, "A"), (1, "B"), (2, "B")]
-    assert seen[0].left_at_most_s is None  # how long it takes to start is not known
-    assert seen[2].left_at_most_s == 14 * 30.0
+    assert seen[0].left_s is None  # how long it takes to start is not known
+    assert seen[2].left_s == 14 * 30.0
     assert [len(one.answer.pairs) for one in seen] == [0, 0, 1, 1, 2, 2]
 
 
@@ -277,12 +277,13 @@ def test_a_folder_without_a_plan_is_no_comparison(tmp_path: Path) -> None:
 def test_a_row_survives_the_journal(tmp_path: Path) -> None:
     whole = good(Turn(Arm.B, 2, 0, 1, 5), 3.5, metric=((1.0, 2.0),), metric_name="loss", notes=("a",))
     held = journal.Journal(tmp_path)
-    held.begin(replace(PLAN, windows=SCREENING, seeds=(1, 2, 3)))
+    plan = replace(PLAN, windows=SCREENING, seeds=(1, 2, 3), preflight=(("python", "check.py"),))
+    held.begin(plan)
     held.add(whole)
     held.close()
     found = journal.read(tmp_path)
     assert found.measures == (whole,)
-    assert (found.plan.windows, found.plan.seeds) == (SCREENING, (1, 2, 3))
+    assert found.plan == plan
     assert all(json.loads(line) for line in (tmp_path / journal.NAME).read_text().splitlines())
 
 
@@ -297,10 +298,44 @@ def test_changed_updates_per_env_step_are_said() -> None:
     assert not answer(PLAN, [seen[0], rl(Turn(Arm.B, 1, 1, 1, None), 1.001)]).differs
 
 
+def test_as_many_updates_in_other_portions_are_said() -> None:
+    a, b = (replace(good(Turn(arm, 1, 0, 1, None), 5.0), updates_per_env_step=1.0) for arm in Arm)
+    found = answer(PLAN, [replace(a, updates_in_a_row=1.0), replace(b, updates_in_a_row=10.0)])
+    assert found.differs == (
+        "A makes 1 update in a row, B 10, both as many for an env step: the same work in other portions",
+    )
+
+
 def test_another_batch_is_said() -> None:
     a, b = (good(Turn(arm, 1, order, 1, None), 5.0) for order, arm in enumerate(Arm))
     found = answer(PLAN, [replace(a, samples_per_tick=32.0), replace(b, samples_per_tick=128.0)])
     assert "0.25 times the updates" in found.differs[0]
+
+
+def test_more_rows_for_an_update_are_more_work() -> None:
+    """No loader tells samples: 0.92 times the updates of eight times the rows is no loss."""
+    measures = []
+    for pair in range(1, 4):
+        for order, (arm, rows, ticks) in enumerate(((Arm.A, 32.0, 100.0), (Arm.B, 256.0, 92.0 + pair / 10))):
+            one = good(Turn(arm, pair, order, 1, None), 0.0, rows_per_tick=rows)
+            measures.append(replace(one, rates={"ticks": ticks, "rows": rows * ticks}))
+    found = answer(replace(PLAN, pairs=3), measures)
+    assert (found.outcome, found.unit) == (Outcome.WIN, "rows")
+    assert "B's 256" in found.differs[0]
+    alike = [replace(one, rows_per_tick=32.0) for one in measures]
+    assert answer(replace(PLAN, pairs=3), alike).unit == "ticks"
+
+
+def test_a_trial_that_the_time_cuts_off_is_no_verdict(tmp_path: Path) -> None:
+    now = iter(range(0, 10_000, 30))
+    short = ran(
+        tmp_path,
+        lambda turn: replace(good(turn, 1.0), steady=turn.pair == 1, remark="cut"),
+        limit_s=75.0,
+        clock=lambda: float(next(now)),
+    )
+    assert "given" in short.stopped
+    assert all(one.usable for one in short.measures)
 
 
 def test_the_next_turn_takes_the_pairs_seed() -> None:
