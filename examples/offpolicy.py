@@ -207,7 +207,7 @@ def train(args: argparse.Namespace) -> None:
                     print(loss.item().hex(), file=losses, flush=True)
             owed = 0
         last = step + args.num_envs > args.steps
-        if (last or step % 1000 < args.num_envs) and finished and loss is not None:
+        if (last or step % args.print_every < args.num_envs) and finished and loss is not None:
             print(
                 f"step {step}  return {np.mean(finished[-10:]):.0f}  critic loss {loss.item():.3f}",
                 flush=True,
@@ -231,6 +231,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=10_000, help="environment steps in all (default 10000)")
     parser.add_argument("--warmup-steps", type=int, default=500, help="env steps with random actions first")
     parser.add_argument("--env-latency-ms", type=float, default=0.0, help="play an expensive simulator")
+    parser.add_argument("--print-every", type=int, default=1000, metavar="N", help="env steps (default 1000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, help="torch threads (default 1 on a CPU)")

@@ -3,8 +3,9 @@
     python examples/vision.py --steps 100 --num-workers 2
 
 The pictures (a disc, a ring, a square or a cross on a noisy ground) are made on first use and kept in the
-temporary folder. `--read-latency-ms` plays a slow disk. With the same seed and the same number of workers
-two runs on one CPU thread give the same losses to the last bit; `--losses FILE` writes them down.
+temporary folder. `--read-latency-ms` plays a slow disk, `--read-ahead` one that brings neighbours along. With
+the same seed and the same number of workers two runs on one CPU thread give the same losses to the last bit;
+`--losses FILE` writes them down.
 """
 
 import argparse
@@ -67,22 +68,25 @@ def make_jpegs(count: int) -> Path:
 
 
 class Pictures(Dataset):
-    def __init__(self, paths: list[Path], image_size: int, augment: bool, read_latency_s: float) -> None:
-        self.paths, self.image_size, self.augment = paths, image_size, augment
-        self.read_latency_s = read_latency_s
+    def __init__(self, paths: list[Path], augment: bool, args: argparse.Namespace) -> None:
+        self.paths, self.image_size, self.augment = paths, args.image_size, augment
+        self.read_latency_s, self.read_ahead = args.read_latency_ms / 1000, args.read_ahead
+        self.at_hand = -1  # which stretch of neighbours was read last
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        picture = self.read(self.paths[index])
+        picture = self.read(index)
         pixels = self.augmented(picture) if self.augment else self.resized(picture)
         label = CLASSES.index(self.paths[index].stem.split("_")[1])
         return torch.from_numpy(pixels.transpose(2, 0, 1).copy()), label
 
-    def read(self, path: Path) -> Image.Image:
-        time.sleep(self.read_latency_s)
-        return Image.open(path).convert("RGB")
+    def read(self, index: int) -> Image.Image:
+        if index // self.read_ahead != self.at_hand:
+            time.sleep(self.read_latency_s)
+            self.at_hand = index // self.read_ahead
+        return Image.open(self.paths[index]).convert("RGB")
 
     def resized(self, picture: Image.Image, box: tuple[int, int, int, int] | None = None) -> np.ndarray:
         small = picture.resize((self.image_size, self.image_size), Image.Resampling.BILINEAR, box=box)
@@ -142,9 +146,8 @@ def make_loaders(args: argparse.Namespace) -> tuple[DataLoader, DataLoader]:
         "pin_memory": args.device.startswith("cuda"),
         "worker_init_fn": seed_worker,
     }
-    latency_s = args.read_latency_ms / 1000
-    train = Pictures(paths[held_out:], args.image_size, augment=True, read_latency_s=latency_s)
-    test = Pictures(paths[:held_out], args.image_size, augment=False, read_latency_s=latency_s)
+    train = Pictures(paths[held_out:], augment=True, args=args)
+    test = Pictures(paths[:held_out], augment=False, args=args)
     order = torch.Generator().manual_seed(args.seed)
     return DataLoader(train, shuffle=True, generator=order, **common), DataLoader(test, **common)
 
@@ -199,6 +202,9 @@ def parse_arguments() -> argparse.Namespace:
         "--read-latency-ms", type=float, default=0.0, help="play a slow disk: wait at each read"
     )
     parser.add_argument(
+        "--read-ahead", type=int, default=1, metavar="N", help="a read brings the N neighbours it lies among"
+    )
+    parser.add_argument(
         "--image-size", type=int, default=64, help="pixels a side the network sees (default 64)"
     )
     parser.add_argument("--images", type=int, default=384, help="how many pictures to make (default 384)")
@@ -210,6 +216,8 @@ def parse_arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if args.images < 16:
         parser.error("--images must be at least 16: one in eight is held out for the evaluation")
+    if args.read_ahead < 1:
+        parser.error("--read-ahead must be at least 1")
     return args
 
 

@@ -1,12 +1,13 @@
 """Identical runs, told apart by nothing: how often does `stoker ab` call them different?
 
-    python benchmarks/ab/aa_study.py --runs 30 --seconds 10 --out aa.json       # on the machine
-    python benchmarks/ab/aa_study.py --from aa.json [--sessions 4000]           # again from recorded rates
+    python benchmarks/ab/aa_study.py --runs 30 --seconds 8.5 --out aa.json   # goes on with what is in aa.json
+    python benchmarks/ab/aa_study.py --from aa.json [--sessions 4000]        # again from recorded rates
 
 Each trainer is run that often as an arm of `stoker ab` would be, one run after the other; the rates are
 kept as they are. Then sessions are drawn from them: pairs of neighbours in the order they ran (as ABBA makes
 them), and pairs drawn at random, which see the machine's whole drift. False alarms are WIN and LOSS; SAME is
-the right answer. Stops by itself after --minutes and keeps what it has.
+the right answer. Stops by itself after --minutes; what it has is on the disk after each run, and the same
+command goes on with it. A trial is looked at when it has trained 1.15 times --seconds: 8.5 is a run of 10 s.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import json
 import math
 import platform
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -34,28 +37,33 @@ from stoker.trials.guard.coverage import find_coverage
 
 PYTHON = sys.executable
 GPUS = find_gpus()
+PICTURES = ("--images", "4096", "--image-size", "96")
 TRAINERS = {
     "offpolicy": (PYTHON, "examples/offpolicy.py", "--steps", "10000000", "--num-envs", "4"),
-    "vision": (PYTHON, "examples/vision.py", "--epochs", "100000", "--num-workers", "8"),
+    "vision": (PYTHON, "examples/vision.py", "--epochs", "100000", "--num-workers", "8", *PICTURES),
     "distill": (PYTHON, "examples/distill.py", "--steps", "10000000", "--num-workers", "2"),
     "loop": (PYTHON, "benchmarks/ab/loop.py"),
 }
 
 
-def recorded(
-    names: list[str], runs: int, seconds: float, end_at: float
-) -> dict[str, list[dict[str, object]]]:
+Runs = dict[str, list[dict[str, object]]]
+
+
+def record(found: Runs, runs: int, seconds: float, end_at: float, keep: Callable[[], None]) -> None:
     """Trainers by turns, so that a drift of the machine reaches both."""
-    found: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+    if "vision" in found:  # once: what a trial writes is thrown away with it
+        subprocess.run([PYTHON, "examples/vision.py", "--steps", "1", *PICTURES], check=True)
     with tempfile.TemporaryDirectory(prefix="stoker-aa-") as folder:
         for number in range(1, runs + 1):
-            for name in names:
+            for name, done in found.items():
+                if len(done) >= number:
+                    continue
                 if time.monotonic() > end_at:
                     print("the time is up: what there is, is kept", flush=True)
-                    return found
-                found[name].append(_one(name, number, seconds, Path(folder)))
-                print(f"{name} {number}: {found[name][-1]}", flush=True)
-    return found
+                    return
+                done.append(_one(name, number, seconds, Path(folder)))
+                keep()
+                print(f"{name} {number}: {done[-1]}", flush=True)
 
 
 def _one(name: str, number: int, seconds: float, folder: Path) -> dict[str, object]:
@@ -136,16 +144,22 @@ def main() -> int:
     parser.add_argument("--from", dest="source", type=Path, help="rates recorded before")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    if args.source:
-        raw = json.loads(args.source.read_text())["runs"]
-    else:
-        end_at = time.monotonic() + 60 * args.minutes
-        raw = recorded(args.trainer or ["offpolicy", "vision"], args.runs, args.seconds, end_at)
-    scores = {name: scored(rows, args.sessions) for name, rows in raw.items()}
+    about = {"stoker": __version__, "python": platform.python_version(), "seconds_each": args.seconds}
+    runs: Runs = {name: [] for name in args.trainer or ["offpolicy", "vision"]}
+    source = args.source or args.out
+    if source and source.exists():
+        earlier = json.loads(source.read_text())
+        about, runs = earlier["about"], {**runs, **earlier["runs"]}
+
+    def keep(scores: object = None) -> None:
+        if args.out:
+            args.out.write_text(json.dumps({"about": about, "scores": scores, "runs": runs}, indent=1) + "\n")
+
+    if not args.source:
+        record(runs, args.runs, args.seconds, time.monotonic() + 60 * args.minutes, keep)
+    scores = {name: scored(rows, args.sessions) for name, rows in runs.items()}
     print(json.dumps(scores, indent=1))
-    if args.out:
-        about = {"stoker": __version__, "machine": platform.node(), "seconds_each": args.seconds}
-        args.out.write_text(json.dumps({"about": about, "scores": scores, "runs": raw}, indent=1) + "\n")
+    keep(scores)
     return 0
 
 
