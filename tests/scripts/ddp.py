@@ -4,6 +4,7 @@ Tick: an optimizer step of each rank. Losses go to FILE.rank0 and FILE.rank1.
 """
 
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -27,13 +28,20 @@ def train(rank: int, steps: int, losses: Losses) -> None:
         losses.add(loss.item())
 
 
+def leave() -> None:
+    """A thread of gloo's that lets go of its last reduction only while Python ends aborts the process (torch
+    2.13: DDP keeps the group, so destroying it does not end the thread). It needs a moment before that."""
+    dist.destroy_process_group()
+    time.sleep(0.3)
+
+
 def main() -> None:
     args = arguments(__doc__, steps=100)
     rank = int(os.environ["RANK"])
     dist.init_process_group("gloo")
     train(rank, args.steps, Losses(args.losses and f"{args.losses}.rank{rank}"))
     report(rank=rank, ticks=args.steps, env_steps=0)
-    dist.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from ddp import leave
 from tiny_job import arguments, report
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -45,7 +46,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     train(rank, args.steps)
     report(rank=rank, ticks=args.steps, env_steps=0)
-    dist.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":

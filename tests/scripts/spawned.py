@@ -7,7 +7,7 @@ import tempfile
 
 import torch.distributed as dist
 import torch.multiprocessing
-from ddp import train
+from ddp import leave, train
 from tiny_job import Losses, arguments, report
 
 RANKS = 2
@@ -17,7 +17,7 @@ def work(rank: int, meeting_point: str, steps: int, losses: str | None) -> None:
     dist.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=RANKS)
     train(rank, steps, Losses(losses and f"{losses}.rank{rank}"))
     report(rank=rank, ticks=steps, env_steps=0)
-    dist.destroy_process_group()
+    leave()
 
 
 def main() -> None:
