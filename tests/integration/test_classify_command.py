@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 def stoker(*arguments: object) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(SOURCE), "NO_COLOR": "1"}
     command = [sys.executable, "-m", "stoker", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
 
 
 def test_a_page_on_stdout(recordings: Path):

@@ -49,7 +49,7 @@ def demo(clone: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **stubs, **settings}
     (clone / "calls.txt").write_text("")
     return subprocess.run(
-        ["sh", "examples/demo.sh"], cwd=clone, env=environment, capture_output=True, text=True, timeout=60
+        ["sh", "examples/demo.sh"], cwd=clone, env=environment, capture_output=True, text=True, timeout=240
     )
 
 

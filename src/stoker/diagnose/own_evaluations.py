@@ -1,5 +1,6 @@
 """An evaluation that no loader and no name marks: a function under which the model that is trained is asked
-in eval mode, without gradients, and nothing is trained.
+in eval mode, without gradients, and nothing is trained. Written out in the loop itself it is a line of which
+that holds, and then only that line counts.
 
 Where it is asked so the training process says itself, once a second; how much of the time is under the
 function that asks, looks tell. A rollout that switches to eval mode looks the same: this is for trainings
@@ -14,11 +15,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from stoker.diagnose.places import MIN_SAMPLES, is_forward, stack_of
-from stoker.model.record import Line, Place, ProcessRecord, Sampled
+from stoker.model.record import PHASES, Line, Place, ProcessRecord, Sampled
 
 _TRAINING = ("backward", "optim")
 _MODEL = ("infer", "forward", "sync")
+_INFER = PHASES.index("infer")
+_TOLD_MIN = 20
 Function = tuple[str, str]
+Asked = Function | Line
 T = TypeVar("T")
 
 
@@ -33,40 +37,71 @@ class OwnEvaluation:
     """How often the model was found there in eval mode, looked at once a second."""
     model_frac: float
     """Of the looks under it: those in the model, or waiting for the GPU. The rest may be a simulator."""
+    inline: bool = False
+    """A line of the loop itself."""
+    infer_frac: float = 1.0
+    """Of the looks into calls without gradients: those under it."""
+    ticks_frac: float | None = None
+    """Of the ticks: those in which some model is asked without gradients; None if too few were told apart."""
 
 
 def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> OwnEvaluation | None:
     looks = [(sample, stack_of(sample)) for sample in record.sampled if sample.stage == "train"]
-    trains = {_function(line) for one, stack in looks if one.phase in _TRAINING for line in stack}
-    edges = ((one, _edge(stack_of(one), trains)) for one in record.evaluated)
-    asked = _counted((edge[0], one.count) for one, edge in edges if edge)
-    under: dict[Function, list[tuple[Sampled, Line]]] = {function: [] for function in asked}
+    edge = _Edges(looks)
+    edges = ((one, edge(stack_of(one))) for one in record.evaluated)
+    asked = _counted((found[0], one.count) for one, found in edges if found)
+    under: dict[Asked, list[tuple[Sampled, Line]]] = {what: [] for what in asked}
     for one, stack in looks:
-        if (edge := _edge(stack, trains)) and edge[0] in under:
-            under[edge[0]].append((one, edge[1]))
-    function = max(under, key=lambda name: sum(one.count for one, _ in under[name]), default=("", ""))
-    phases = _counted((one.phase, one.count) for one, _ in under.get(function, ()))
+        if (found := edge(stack)) and found[0] in under:
+            under[found[0]].append((one, found[1]))
+    what = max(under, key=lambda name: sum(one.count for one, _ in under[name]), default=("", ""))
+    phases = _counted((one.phase, one.count) for one, _ in under.get(what, ()))
+    every = _counted((one.phase, one.count) for one, _ in looks)
     if phases.total() < MIN_SAMPLES or _is_shared(phases):
         return None
-    every = _counted((one.phase, one.count) for one, _ in looks)
-    ((line, _),) = _counted((caller, one.count) for one, caller in under[function]).most_common(1)
+    ((line, _),) = _counted((caller, one.count) for one, caller in under[what]).most_common(1)
     return OwnEvaluation(
         frac=sum(phase_pct.get(phase, 0.0) / 100 * count / every[phase] for phase, count in phases.items()),
         looks=phases.total(),
         site=Place(line, line),
-        asked=asked[function],
+        asked=asked[what],
         model_frac=sum(phases[phase] for phase in _MODEL) / phases.total(),
+        inline=line == what,
+        infer_frac=phases["infer"] / every["infer"] if every["infer"] else 0.0,
+        ticks_frac=_ticks_frac(record),
     )
 
 
-def _edge(stack: tuple[Line, ...], trains: set[Function]) -> tuple[Function, Line] | None:
-    """The outermost function that trains nothing, and the line that calls it. None where there is none but
-    the model's own."""
-    inside = [depth for depth, line in enumerate(stack) if _function(line) not in trains]
-    depth = inside[-1] if inside else len(stack)
-    if depth + 1 >= len(stack) or is_forward(stack[depth]):
-        return None
-    return _function(stack[depth]), stack[depth + 1]
+class _Edges:
+    """Where a stack leaves what trains."""
+
+    def __init__(self, looks: list[tuple[Sampled, tuple[Line, ...]]]) -> None:
+        training = [stack for one, stack in looks if one.phase in _TRAINING]
+        learning = [stack for one, stack in looks if one.phase == "forward"]
+        self.functions = {_function(line) for stack in training for line in stack}
+        self.lines = {line for stack in training + learning for line in stack}
+
+    def __call__(self, stack: tuple[Line, ...]) -> tuple[Asked, Line] | None:
+        return self._function_in(stack) or self._line_in(stack)
+
+    def _function_in(self, stack: tuple[Line, ...]) -> tuple[Function, Line] | None:
+        """The outermost function that trains nothing, and the line that calls it. None where there is none
+        but the model's own."""
+        inside = [depth for depth, line in enumerate(stack) if _function(line) not in self.functions]
+        depth = inside[-1] if inside else len(stack)
+        if depth + 1 >= len(stack) or is_forward(stack[depth]):
+            return None
+        return _function(stack[depth]), stack[depth + 1]
+
+    def _line_in(self, stack: tuple[Line, ...]) -> tuple[Line, Line] | None:
+        """The outermost line that trains nothing, of a function that does."""
+        line = next((line for line in reversed(stack) if line not in self.lines), None)
+        return (line, line) if line is not None and _function(line) in self.functions else None
+
+
+def _ticks_frac(record: ProcessRecord) -> float | None:
+    told = [tick.phase_s for tick in record.ticks if tick.phase_s is not None]
+    return sum(spent[_INFER] > 0 for spent in told) / len(told) if len(told) >= _TOLD_MIN else None
 
 
 def _counted(counts: Iterable[tuple[T, int]]) -> Counter[T]:

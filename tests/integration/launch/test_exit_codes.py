@@ -83,7 +83,7 @@ def test_binary_output_passes_unchanged(drive: Drive) -> None:
 
 def test_standard_input_is_the_commands(drive: Drive) -> None:
     driven = drive("--", "cat")
-    out, _ = driven.process.communicate(b"from us", timeout=20)
+    out, _ = driven.process.communicate(b"from us", timeout=120)
     assert out == b"from us"
 
 

@@ -203,7 +203,7 @@ def test_nobody_reads_the_page(bench: Bench) -> None:
         env=bench.environment(),
         stdout=subprocess.PIPE,
         stderr=writer,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     os.close(writer)
@@ -221,7 +221,7 @@ def test_the_folder_vanishes_in_the_middle(bench: Bench) -> None:
 def test_a_page_that_fails_does_not_change_the_exit_code(bench: Bench) -> None:
     broken = "import sys, stoker.commands.output as o; o.summarise = None; import stoker.commands as c; "
     argv = [sys.executable, "-c", broken + "sys.exit(c.main(['run', '--', 'sh', '-c', 'exit 6']))"]
-    done = subprocess.run(argv, cwd=bench.folder, env=bench.environment(), capture_output=True, timeout=60)
+    done = subprocess.run(argv, cwd=bench.folder, env=bench.environment(), capture_output=True, timeout=240)
     assert (done.returncode, done.stdout) == (6, b"")
     assert done.stderr.startswith(b"\nstoker: the page of this run cannot be shown: TypeError")
 

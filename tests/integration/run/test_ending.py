@@ -90,7 +90,7 @@ def test_sigterm_is_passed_on(bench: Bench, stubs: Path, until: Until) -> None:
     process = bench.start("run", "--", *ticking(bench, stubs))
     until((bench.folder / "progress").exists, "the first tick")
     process.terminate()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 128 + signal.SIGTERM
     assert b"stopped  ended by SIGTERM after the user asked for it" in err
     assert bench.members(bench.runs()[-1]) == []
@@ -116,7 +116,7 @@ def test_no_status_line_without_a_terminal(bench: Bench) -> None:
 def test_two_stokers_at_once_do_not_meet(bench: Bench, stubs: Path) -> None:
     command = ["python", str(stubs / "stub_training.py")]
     both = [bench.start("run", "--json", "--", *command, str(count)) for count in (30, 70)]
-    pages = [json.loads(process.communicate(timeout=60)[1]) for process in both]
+    pages = [json.loads(process.communicate(timeout=240)[1]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert [page["trainers"][0]["optimizer_steps"] for page in pages] == [[30], [70]]
     assert len({page["folder"] for page in pages}) == 2

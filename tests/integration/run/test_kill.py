@@ -68,7 +68,7 @@ class Struck:
                 self.until(self.ticks, "the first tick")
                 self.read()  # while it lives
                 self.stop.touch()
-            self.process.communicate(timeout=60)
+            self.process.communicate(timeout=240)
         self.stop.touch()
 
     def _wait_for_the_moment(self) -> None:

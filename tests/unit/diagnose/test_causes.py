@@ -465,6 +465,26 @@ def test_an_evaluation_in_memory_is_part_of_the_window() -> None:
         assert codes(replace(found, own_evaluation=doubtful)) == []
 
 
+@pytest.mark.parametrize(
+    ("inline", "infer_frac", "ticks_frac", "told"),
+    [
+        (True, 1.0, 0.01, True),
+        (True, 1.0, 1.0, False),
+        (True, 1.0, None, False),
+        (False, 1.0, 0.01, True),
+        (False, 1.0, 1.0, False),
+        (False, 0.3, 1.0, True),
+        (False, 1.0, None, True),
+    ],
+)
+def test_what_is_asked_in_every_tick_is_no_evaluation(
+    inline: bool, infer_frac: float, ticks_frac: float | None, told: bool
+) -> None:
+    own = OwnEvaluation(0.4, 40, PLACE, 6, 0.8, inline, infer_frac, ticks_frac)
+    found = seen({"infer": 30.0, "forward": 30.0, "backward": 40.0}, own_evaluation=own)
+    assert (codes(found) == ["SK204"]) is told
+
+
 def test_fp32_units_at_work_tell_where_no_kernel_was_named() -> None:
     half = gpu(busy_pct=90.0, real_work_pct=80.0, idle_pct=10.0, tensor_pct=25.0, dram_pct=20.0)
     host = {"forward": 100.0}

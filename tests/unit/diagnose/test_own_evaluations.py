@@ -10,7 +10,7 @@ from tests.unit.diagnose.test_own_steps import at, look
 
 from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.diagnose.own_evaluations import own_evaluation as told_of
-from stoker.model.record import ProcessRecord
+from stoker.model.record import PHASES, ProcessRecord
 
 ASKED = look("infer", at("Net.forward"), at("scores", 12), at("main", 40))
 BESIDE = look("other", at("scores", 15), at("main", 40))
@@ -53,22 +53,63 @@ def test_a_function_that_training_shares_is_told_by_who_calls_it(record: Process
     assert (found.looks, found.site.leaf) == (10, at("main", 40))
 
 
-def test_a_model_asked_in_the_loop_itself_cannot_be_told(record: ProcessRecord) -> None:
-    inline = look("infer", at("Net.forward"), at("main", 40))
+@pytest.mark.parametrize("forward", ["Net.forward", "forward"], ids=["", "before Python 3.11"])
+def test_in_the_loop_itself_the_line_that_asks_is_told(record: ProcessRecord, forward: str) -> None:
+    inline, beside = look("infer", at(forward), at("main", 40)), look("other", at("main", 41))
     record = replace(record, evaluated=(look("infer", at("main", 40)),))
-    assert own_evaluation(replace(record, sampled=(inline, TRAINED))) is None
+    found = own_evaluation(replace(record, sampled=(inline, beside, TRAINED)))
+    assert found is not None
+    assert (found.looks, found.site.leaf, found.inline) == (10, at("main", 40), True)
+
+
+def test_one_function_for_both_is_told_by_the_line_that_calls_it(record: ProcessRecord) -> None:
+    """run_epoch(training_data, optimizer), and run_epoch(test_data) further down."""
+    asked = look("infer", at("Net.forward"), at("run_epoch", 12), at("main", 40))
+    beside = look("other", at("run_epoch", 15), at("main", 40))
+    record = replace(record, evaluated=(look("infer", at("run_epoch", 12), at("main", 40)),))
+    learnt = look("forward", at("Net.forward"), at("run_epoch", 12), at("main", 38), count=30)
+    trained = look("backward", at("run_epoch", 17), at("main", 38), count=30)
+    found = own_evaluation(replace(record, sampled=(asked, beside, learnt, trained)))
+    assert found is not None
+    assert (found.looks, found.site.leaf) == (20, at("main", 40))
+
+
+def test_a_line_that_trains_too_is_none(record: ProcessRecord) -> None:
+    """`predict` is called here with gradients and without; its line is the training's."""
+    asked = look("infer", at("Net.forward"), at("main", 38))
+    record = replace(record, evaluated=(look("infer", at("main", 38)),))
+    assert own_evaluation(replace(record, sampled=(asked, TRAINED))) is None
+
+
+def test_how_many_ticks_ask_a_model(record: ProcessRecord) -> None:
+    idle, asking = record.ticks[0].phase_s, list(record.ticks[0].phase_s or ())
+    asking[PHASES.index("infer")] = 0.1
+    ticks = [replace(record.ticks[0], phase_s=tuple(asking) if n % 4 == 0 else idle) for n in range(40)]
+    ticks += [replace(record.ticks[0], phase_s=None)] * 60
+    found = own_evaluation(replace(record, sampled=(ASKED, TRAINED), ticks=tuple(ticks)))
+    assert found is not None
+    assert (found.ticks_frac, found.infer_frac) == (pytest.approx(0.25), 1.0)
+    few = own_evaluation(replace(record, sampled=(ASKED, TRAINED), ticks=tuple(ticks[:19])))
+    assert few is not None
+    assert few.ticks_frac is None
 
 
 @pytest.mark.parametrize(
     "also",
     [
-        look("backward", at("scores"), at("main")),
-        look("optim", at("Net.learn"), at("scores"), at("main")),
-        look("forward", at("Net.forward"), at("scores", 12), at("main"), count=20),
+        look("backward", at("scores"), at("main", 40)),
+        look("optim", at("Net.learn"), at("scores"), at("main", 40)),
     ],
 )
-def test_a_function_that_trains_is_none(record: ProcessRecord, also: Any) -> None:
-    assert own_evaluation(replace(record, sampled=(ASKED, TRAINED, also))) is None
+def test_in_a_function_that_trains_it_is_a_line(record: ProcessRecord, also: Any) -> None:
+    found = own_evaluation(replace(record, sampled=(ASKED, TRAINED, also)))
+    assert found is not None
+    assert (found.site.leaf, found.inline) == (at("scores", 12), True)
+
+
+def test_a_line_that_is_asked_with_gradients_more_often_is_none(record: ProcessRecord) -> None:
+    learnt = look("forward", at("Net.forward"), at("scores", 12), at("main"), count=20)
+    assert own_evaluation(replace(record, sampled=(ASKED, TRAINED, learnt))) is None
 
 
 def test_a_teacher_beside_it_is_not_counted(record: ProcessRecord) -> None:
@@ -79,12 +120,6 @@ def test_a_teacher_beside_it_is_not_counted(record: ProcessRecord) -> None:
     assert (found.looks, found.site.leaf) == (10, at("main", 40))
     assert found.frac == pytest.approx(0.2 * 10 / 50)
     assert own_evaluation(replace(record, sampled=(teacher, ASKED, TRAINED), evaluated=())) is None
-
-
-def test_before_python_3_11_a_forward_has_no_class(record: ProcessRecord) -> None:
-    inline = look("infer", at("forward"), at("main", 40))
-    record = replace(record, evaluated=(look("infer", at("forward"), at("main", 40)),))
-    assert own_evaluation(replace(record, sampled=(inline, TRAINED))) is None
 
 
 def test_too_few_looks_or_another_stage_tell_nothing(record: ProcessRecord) -> None:

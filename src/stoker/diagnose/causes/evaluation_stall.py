@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import EVALUATED_MIN, MODEL_FRAC, ONE_ROW_FRAC
+from stoker.diagnose.causes.thresholds import (
+    ALONE_FRAC,
+    EVALUATED_MIN,
+    IN_STEP_FRAC,
+    MODEL_FRAC,
+    ONE_ROW_FRAC,
+    SELDOM_FRAC,
+)
 from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.model.finding import Finding, Fix
 
@@ -40,7 +47,15 @@ def find(found: Signals) -> Finding | None:
 def _evaluates(own: OwnEvaluation, one_row_frac: float | None) -> bool:
     """Asked row by row, or with more going on than the model, it acts in an environment of its own."""
     acts = own.model_frac < MODEL_FRAC or (one_row_frac or 0.0) >= ONE_ROW_FRAC
-    return own.asked >= EVALUATED_MIN and not acts
+    return own.asked >= EVALUATED_MIN and not acts and not _is_of_the_step(own)
+
+
+def _is_of_the_step(own: OwnEvaluation) -> bool:
+    """Asked in every tick: labels a model makes for itself. Where another one is asked, too, that may be the
+    one in every tick."""
+    if own.inline:
+        return own.ticks_frac is None or own.ticks_frac > SELDOM_FRAC
+    return own.infer_frac >= ALONE_FRAC and (own.ticks_frac or 0.0) >= IN_STEP_FRAC
 
 
 def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
@@ -52,7 +67,7 @@ def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
         1 - (1 - apart) * (1 - own.frac),
         "time of the run",
         [
-            share("of the window is in what is called here, and trains nothing", own.frac, "looks"),
+            share("of the window is here or in what is called here, and trains nothing", own.frac, "looks"),
             number("{} looks found it there", float(own.looks), "looks", "looks"),
             number("{} times the model was seen there in eval mode", float(own.asked), "calls", "looks"),
             share("of training and evaluation together is evaluation elsewhere", apart or None, "host clock"),

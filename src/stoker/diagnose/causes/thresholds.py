@@ -56,6 +56,12 @@ EVALUATED_MIN = 2
 MODEL_FRAC = 0.5
 """Of an evaluation's time: with less of the model in it, it may be a rollout in an environment nobody knows.
 Own, 2026-11."""
+IN_STEP_FRAC = 0.5
+"""Of the ticks; what is asked in so many is part of the step, no evaluation. Own, 2026-11."""
+SELDOM_FRAC = 0.2
+"""Of the ticks; a line of the loop itself has to be asked as seldom to be an evaluation. Own, 2026-11."""
+ALONE_FRAC = 0.9
+"""Of the looks into calls without gradients: nothing else is asked so. Own, 2026-11."""
 
 # RL
 ONE_ROW_FRAC = 0.8
