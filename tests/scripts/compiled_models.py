@@ -28,8 +28,9 @@ class Broken(nn.Module):
 
 
 def model_of(kind: str) -> nn.Module:
-    if kind == "sequential":
-        return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+    if kind in ("sequential", "compiled"):
+        model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+        return torch.compile(model, backend="eager") if kind == "compiled" else model
     return Broken(everything=kind == "nothing")
 
 

@@ -148,6 +148,17 @@ def test_a_model_whose_forward_is_torchs_own_is_compiled_too(compiling: Training
     assert after.report("compile").why == ""
 
 
+def test_a_model_the_script_compiles_stays_as_it_is(compiling: Training) -> None:
+    """How it was compiled cannot be told: `inductor` is what is usual, anything else would be a guess."""
+    before, usual, other = (
+        compiling("compiled", *knobs) for knobs in ((), ("compile",), ("compile=aot_eager",))
+    )
+    assert before.told == usual.told == other.told
+    assert usual.report("compile").state == "already"
+    assert other.report("compile").state == "refused"
+    assert other.report("compile").why == "already compiled by the script: OptimizedModule"
+
+
 def test_a_model_of_which_nothing_is_compiled_ran_eager(compiling: Training) -> None:
     before, after = compiling("nothing"), compiling("nothing", "compile=eager")
     assert after.told == before.told

@@ -7,6 +7,7 @@ import weakref
 from .models import ModelKnob
 
 _COMPILED_MAX = 16
+_USUAL = "inductor"
 _COMPILE_MODES = ("reduce-overhead", "max-autotune")
 
 
@@ -33,7 +34,8 @@ class Compile(ModelKnob):
         if not hasattr(module, "compile") or isinstance(module, torch.jit.ScriptModule):
             self.refuse("%s cannot be compiled in place" % name)
         elif any(_is_compiled(part) for part in module.modules()):
-            self.found("already set by the script: %s" % name)
+            usual = self.value == _USUAL  # by what the script compiles it cannot be told
+            self.note(self.already if usual else self.refused, "already compiled by the script: %s" % name)
         elif len(self.seen) > _COMPILED_MAX:
             self.refuse("more than %d models" % _COMPILED_MAX)
         else:
