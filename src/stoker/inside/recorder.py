@@ -283,10 +283,11 @@ class Recorder(Stages):
         return self.enter(DATA)
 
     def batch_asked_for(self):
-        """What a model was just asked in eval mode is an evaluation; if one goes on, it may end here."""
+        """What a model was just asked in eval mode is an evaluation, and it may end here: what is asked for
+        may be the training's next batch."""
         if self.eval_candidate is not None and self.stage is not wire.EVAL:
             self._begin_eval(self.eval_candidate)
-        elif self.stage is wire.EVAL and self.eval_edge is None and not self.eval_named:
+        if self.stage is wire.EVAL and self.eval_edge is None and not self.eval_named:
             self.eval_edge = self.snapshot()
 
     def env_stepped(self, steps):

@@ -46,6 +46,7 @@ class Stages:
         if len(self.marks) >= wire.MARKS_MAX:  # stages that change this often are none
             return
         self.stage = wire.EVAL
+        self.thinning.whole = True  # its time is no share of the stretch it stands in
         self.marks.append((wire.EVAL, since))
 
     def _end_eval(self):

@@ -11,7 +11,6 @@ import time
 
 from . import wire
 from .pulse import LINES_S
-from .thinning import spread
 from .ticks import Ticks
 
 WORKER_S = 10.0
@@ -114,7 +113,7 @@ class Telling:
         self.agent.writer.row(
             wire.SECOND,
             {
-                **_sums(snapshot),
+                **self._sums(snapshot),
                 "stage": recorder.stage,
                 "acting_s": round(recorder.acting(), 6),
                 "tick_max_s": round(max(durations), 6) if durations else None,
@@ -133,7 +132,7 @@ class Telling:
     def _marks(self):
         marks = self.agent.recorder.marks
         for stage, snapshot in marks[self.marks_written :]:
-            self.agent.writer.row(wire.MARK, {"stage": stage, **_sums(snapshot)})
+            self.agent.writer.row(wire.MARK, {"stage": stage, **self._sums(snapshot)})
         self.marks_written = len(marks)
 
     def _optimizers(self):
@@ -212,6 +211,17 @@ class Telling:
         if hook is not None:
             hook.settle(last)
 
+    def _sums(self, snapshot):
+        spread = self.agent.recorder.thinning.spread
+        return {
+            "t": round(snapshot.time, 6),
+            "s": [round(total, 6) for total in spread(snapshot.totals)],
+            "ticks": snapshot.ticks,
+            "samples": snapshot.samples,
+            "env_steps": snapshot.env_steps,
+            "backwards": snapshot.backwards,
+        }
+
     def _sequence(self):
         """The last run may still grow: it is told anew each time."""
         start, recorder = self.sequence_written, self.agent.recorder
@@ -225,17 +235,6 @@ class Telling:
         row = hook.row() if hook is not None else None
         if row is not None:
             self.agent.writer.row(wire.LEAD, row)
-
-
-def _sums(snapshot):
-    return {
-        "t": round(snapshot.time, 6),
-        "s": [round(total, 6) for total in spread(snapshot.totals)],
-        "ticks": snapshot.ticks,
-        "samples": snapshot.samples,
-        "env_steps": snapshot.env_steps,
-        "backwards": snapshot.backwards,
-    }
 
 
 def _syncs(syncs):

@@ -212,6 +212,22 @@ class Thinning:
         for phase, share in zip(SPLIT, shares):
             totals[phase] += seconds * share
 
+    def spread(self, totals):
+        """The sums of the named phases, where some THIN time is not given to them yet; asked by the pulse.
+        Not in the proportion of the sums themselves: evaluations are in them."""
+        named, thin_s = list(totals[:THIN]), totals[THIN]
+        if thin_s > 0.0:
+            known = self.known()
+            known_s = sum(known)
+            for phase, spent in zip(SPLIT, known):
+                named[phase] += thin_s * (spent / known_s if known_s > 0 else phase == OTHER)
+        return named
+
+    def known(self):
+        """Seconds by phase of what was looked at closely lately, of all lengths."""
+        spent = [max(0.0, sum(shares)) for shares in zip(*list(self.closely.values()))]
+        return spent or [0.0] * len(SPLIT)
+
     def _shares(self, length):
         """Of the stretches nearest in length; None where none was looked at closely yet."""
         known = [key for key, spent in self.closely.items() if sum(spent) > 0.0]
@@ -226,13 +242,3 @@ class Thinning:
         shares = [usual * value / total for value in spent]
         shares[SPLIT.index(OTHER)] += 1.0 - usual
         return shares
-
-
-def spread(totals):
-    """The sums of the named phases, where some THIN time is not given to them yet."""
-    named, thin_s = list(totals[:THIN]), totals[THIN]
-    known_s = sum(named[phase] for phase in SPLIT)
-    if thin_s > 0.0:
-        for phase in SPLIT:
-            named[phase] += thin_s * (named[phase] / known_s if known_s > 0 else phase == OTHER)
-    return named

@@ -10,7 +10,6 @@ import pytest
 from stoker.inside import lead, tape, wire
 from stoker.inside.hooks.lead import LeadHook
 from stoker.inside.lead_account import place
-from stoker.inside.thinning import spread
 from stoker.inside.wire import BACKWARD, DATA, ENV, GC, OPTIM, SYNC
 
 EVENT_S = 0.000006
@@ -377,8 +376,9 @@ def test_no_event_is_freed_in_a_child(trained: Trained) -> None:
 
 def test_phases_are_the_same_with_samples_and_without(trained: Trained) -> None:
     trained.run(trained.update, ticks=2000)
-    trained.driven.recorder.thinning.settle()
-    found = dict(zip(wire.PHASES, spread(trained.driven.recorder.snapshot().totals), strict=True))
+    recorder = trained.driven.recorder
+    recorder.thinning.settle()
+    found = dict(zip(wire.PHASES, recorder.thinning.spread(recorder.snapshot().totals), strict=True))
     assert found["forward"] == pytest.approx(2000 * 0.0005, rel=0.02)
     assert found["backward"] == pytest.approx(2000 * 0.0005, rel=0.02)
     assert found["other"] == pytest.approx(0.0, abs=1e-4)

@@ -163,6 +163,19 @@ def test_evaluation_starts_after_the_last_tick_and_ends_with_the_next_batch(driv
     ]
 
 
+def test_the_batch_after_an_evaluation_in_memory_is_the_trainings(driven, recorder) -> None:
+    driven.tick(1.0)
+    driven.model(1.0, graph=False, training=False)
+    driven.model(1.0, graph=False, training=False)
+    before = recorder.data_begins()
+    driven.clock.now += 0.5
+    recorder.samples += 64
+    recorder.leave(before)
+    driven.model(1.0)
+    (_, evaluated), (stage, resumed) = recorder.marks[-2:]
+    assert (stage, resumed.time - evaluated.time, resumed.samples) == ("train", pytest.approx(2.0), 0)
+
+
 def test_stages_that_flap_are_given_up(driven, recorder) -> None:
     driven.tick()
     for _ in range(wire.MARKS_MAX):

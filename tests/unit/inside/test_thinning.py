@@ -9,7 +9,7 @@ import pytest
 
 from stoker.inside import thinning, wire
 from stoker.inside.hooks.optimizers import ClipHook
-from stoker.inside.thinning import CLOSELY_MIN, TICKS_MIN, spread
+from stoker.inside.thinning import CLOSELY_MIN, TICKS_MIN
 from stoker.inside.wire import BACKWARD, DATA, ENV, OPTIM, OTHER, THIN
 
 
@@ -59,7 +59,13 @@ class Loop:
     last = 0.0
 
     def found(self) -> dict[str, float]:
-        return dict(zip(wire.PHASES, spread(self.recorder.snapshot().totals), strict=True))
+        return dict(
+            zip(
+                wire.PHASES,
+                self.recorder.thinning.spread(self.recorder.snapshot().totals),
+                strict=True,
+            )
+        )
 
 
 @pytest.fixture
@@ -109,7 +115,7 @@ def test_the_window_ends_with_sums_that_are_settled(driven) -> None:
     loop.update()
     driven.recorder.training_ended()
     (after,) = (sums for stage, sums in driven.recorder.marks if stage is wire.AFTER)
-    assert spread(after.totals)[OTHER] == pytest.approx(2.0, abs=0.05)
+    assert driven.recorder.thinning.spread(after.totals)[OTHER] == pytest.approx(2.0, abs=0.05)
 
 
 def test_a_hook_that_fails_in_a_stretch_passed_over_counts_nothing_twice(driven) -> None:
@@ -125,7 +131,7 @@ def test_a_hook_that_fails_in_a_stretch_passed_over_counts_nothing_twice(driven)
     recorder.thinning.settle()
     snapshot = recorder.snapshot()
     assert snapshot.totals[THIN] > -1e-9
-    assert sum(spread(snapshot.totals)) == pytest.approx(snapshot.time - recorder.origin)
+    assert sum(recorder.thinning.spread(snapshot.totals)) == pytest.approx(snapshot.time - recorder.origin)
 
 
 def test_hooks_that_take_longer_after_a_pause_are_not_taken_for_other(driven) -> None:
@@ -296,12 +302,32 @@ def test_what_may_be_an_evaluation_is_looked_at_whole(driven) -> None:
     assert recorder.totals[wire.INFER] == pytest.approx(0.003)
 
 
-def test_time_not_yet_given_to_phases_is_spread_over_those_known() -> None:
-    totals = [0.0] * (THIN + 1)
-    totals[wire.FORWARD], totals[BACKWARD], totals[ENV], totals[THIN] = 1.0, 3.0, 5.0, 8.0
-    shared = spread(totals)
-    assert (shared[wire.FORWARD], shared[BACKWARD], shared[ENV]) == (3.0, 9.0, 5.0)
-    assert spread([0.0] * THIN + [2.0])[OTHER] == 2.0
+@pytest.mark.parametrize("training", [True, False])
+def test_an_evaluation_in_a_stretch_looked_at_anyway_is_no_share_of_it(driven, training: bool) -> None:
+    """Tensors in memory: that it was one is known when the next batch is asked for."""
+    recorder = thinned(driven)
+    while recorder.phase == THIN:
+        driven.step(0.001)
+    driven.step(0.001)  # of the first in a row no shares are taken
+    driven.model(0.3, graph=False, training=training)
+    recorder.leave(recorder.data_begins())
+    assert recorder.stage is (wire.TRAIN if training else wire.EVAL)
+    driven.model(0.001)
+    driven.step(0.001)
+    recorder.replay()
+    assert recorder.stage is wire.TRAIN
+    known = dict(zip(thinning.SPLIT, recorder.thinning.known(), strict=True))
+    assert known[wire.INFER] == pytest.approx(0.3 if training else 0.0)
+
+
+def test_time_not_yet_given_to_phases_is_spread_as_what_is_known(driven) -> None:
+    totals, state = [0.0] * (THIN + 1), driven.recorder.thinning
+    assert state.spread([0.0] * THIN + [2.0])[OTHER] == 2.0
+    totals[wire.INFER], totals[BACKWARD], totals[ENV], totals[THIN] = 1.0, 3.0, 5.0, 8.0
+    for length in (-8, -7):
+        state.closely[length] = [0.1 if one in (wire.FORWARD, BACKWARD) else 0.0 for one in thinning.SPLIT]
+    shared = state.spread(totals)
+    assert (shared[wire.FORWARD], shared[BACKWARD], shared[ENV], shared[wire.INFER]) == (4.0, 7.0, 5.0, 1.0)
 
 
 def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) -> None:
