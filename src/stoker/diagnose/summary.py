@@ -51,8 +51,8 @@ class Trainer:
 
     @property
     def rest_pct(self) -> float:
-        """Of the wall time: everything that is not steady training, which alone the budget is of."""
-        return sum(pct for stage, pct in self.stage_pct.items() if stage != "train")
+        """Of the wall time: everything that is not training. (A warm-up is, though not in the budget.)"""
+        return sum(pct for stage, pct in self.stage_pct.items() if stage not in ("train", "warm-up"))
 
     @property
     def compute_pct(self) -> float:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import fmean
 
-from stoker.diagnose.causes.thresholds import CHANGE_FRAC, CHANGE_OWN_FRAC
+from stoker.diagnose.causes.thresholds import CHANGE_BEYOND_FRAC, CHANGE_FRAC, CHANGE_OWN_FRAC
 from stoker.diagnose.stretches import Stretch, cut, equal_edges
 from stoker.diagnose.summary import Trainer
 from stoker.diagnose.tick_stats import changes
 from stoker.model.record import PHASES, Sums
 
 BLOCKS_MAX, BLOCKS_MIN = 120, 6
+APART = 3
+"""Blocks between two changes: each of them spoils the ones next to it."""
 BLOCK_TICKS, BLOCK_S = 20, 2.0
 """A row a second cuts ticks in two: among as many that is little."""
 SHORT_WARMUP = 0.15
@@ -111,13 +113,14 @@ def _turns(main: Trainer, blocks: list[Stretch], tick_s: list[float], start_s: f
 
 
 def _cuts(blocks: list[Stretch], tick_s: list[float], mean_s: float) -> set[int]:
-    """Of the tick as a whole and of each phase that could matter; cuts next to each other are one."""
+    """Of the tick as a whole and of each phase that could matter; cuts so near to each other that nothing of
+    its own lies between them are one."""
     found: set[int] = set()
     for values in (tick_s, *(_per_tick(blocks, phase) for phase in PHASES)):
         if max(values) - min(values) < CHANGE_FRAC * mean_s:
             continue
         for at in changes(values):
-            if not any(abs(at - other) <= 1 for other in found):
+            if not any(abs(at - other) < APART for other in found):
                 found.add(at)
     return found
 
@@ -144,7 +147,9 @@ def _what(before: Sums, after: Sums) -> tuple[str | None, float]:
     whole = after.t_s / after.ticks - before.t_s / before.ticks
     top = max(moved, key=lambda name: abs(moved[name]))
     size = max(abs(moved[top]), abs(whole))
-    return (top if abs(moved[top]) >= CHANGE_OWN_FRAC * size else None), size
+    alike = before.phase(top) / before.t_s * whole  # its part if all phases had changed in proportion
+    own = abs(moved[top]) >= CHANGE_OWN_FRAC * size and abs(moved[top] - alike) >= CHANGE_BEYOND_FRAC * size
+    return (top if own else None), size
 
 
 def _ramp(evens: list[Sums], blocks: list[Stretch], mean_s: float, start_s: float) -> Turn | None:

@@ -188,11 +188,11 @@ def words(window: Measured, reason: Reason, limits: Limits) -> tuple[str, str]:
     stalls = window.stalls
     if reason is Reason.STEP:
         at = max(window.levels[1:], key=lambda level: level.last_tick - level.first_tick).first_tick
-        return (
-            f"{speeds[0]:.3g} ticks/s at first, {speeds[-1]:.3g} at the end, with a step at tick {at:,}; "
-            "shown is the mean",
-            "look at what changed there, or run longer at the new speed",
-        )
+        seen = f"{speeds[0]:.3g} ticks/s at first, {speeds[-1]:.3g} at the end, with a step at tick {at:,}"
+        if not min(speeds[0], speeds[-1]) <= min(speeds) <= max(speeds) <= max(speeds[0], speeds[-1]):
+            seen = f"{len(speeds)} stretches of {min(speeds):.3g} to {max(speeds):.3g} ticks/s"
+            seen += f", the longest after the first from tick {at:,} on"
+        return f"{seen}; shown is the mean", "look at what changed there, or run longer at the new speed"
     if reason is Reason.TWO_SPEEDS:
         return (
             f"it switches between about {min(speeds):.3g} and {max(speeds):.3g} ticks/s; shown is the mean",
@@ -201,7 +201,7 @@ def words(window: Measured, reason: Reason, limits: Limits) -> tuple[str, str]:
     if reason is Reason.STALLS:
         return (
             f"{len(stalls.at)} stalls at no fixed distance take {100 * stalls.share:.2g} % of the time",
-            "see the .slow.tsv file for when; a longer run averages them out",
+            "a longer run averages them out",
         )
     if reason is Reason.DRIFT:
         slower = window.slope > 0

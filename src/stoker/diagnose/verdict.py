@@ -12,6 +12,7 @@ from stoker.diagnose.causes.thresholds import (
     LITTLE_WORK_FRAC,
     MIN_TICKS,
     MIN_WINDOW_S,
+    READY_FRAC,
     TENSOR_FEW_PCT,
     UNEXPLAINED_PCT,
 )
@@ -47,7 +48,7 @@ def judge(found: Signals) -> Verdict:
         ordered = (*outside, *(one for one in findings if one.in_code))
         return Verdict(Outcome.NOT_FIXABLE, "a change of the code does not help against this", ordered)
     if worth and not _works_enough(found, worth):
-        return Verdict(Outcome.CAUSES, worth[0].says, findings)
+        return Verdict(Outcome.CAUSES, worth[0].says, findings, _data_left(found, findings))
     if work_pct is not None and work_pct >= HEALTHY_WORK_PCT:
         text = f"{work_pct:.0f} % of the window is {_work(found)}"
         return Verdict(Outcome.HEALTHY, text, findings, _what_work(found))
@@ -70,6 +71,27 @@ def _what_work(found: Signals) -> str:
     return (
         f"whether this work could be less: tensor cores are at {gpu.tensor_pct:.0f} %{plain}, and only the "
         "names of kernels say why; stoker run --deep -- …"
+    )
+
+
+def _data_left(found: Signals, findings: tuple[Finding, ...]) -> str:
+    """A wait for data that no cause explains, beside others that are explained."""
+    lost_pct = waits(found).get("data", 0.0)
+    if lost_pct < UNEXPLAINED_PCT or any(one.code.startswith("SK1") for one in findings):
+        return ""
+    would_tell = _handing_over(found) or "a longer run gives more lines"
+    return f"why {lost_pct:.0f} % of the window is waiting for data; {would_tell}"
+
+
+def _handing_over(found: Signals) -> str:
+    view = found.loader
+    empty = view.loader.empty_frac if view is not None and view.workers else None
+    if empty is None or 1 - empty < READY_FRAC:
+        return ""
+    return (
+        f"at {100 * (1 - empty):.0f} % of the reads a batch was ready, so it is taking it over that is slow "
+        "(large or many tensors in a batch, workers busy with Python code): the same run with "
+        'torch.multiprocessing.set_sharing_strategy("file_system") would tell'
     )
 
 
@@ -127,7 +149,8 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
         return _cannot(seen, "stoker run --deep -- …: a second of it under the profiler", findings)
     if lost[top] >= UNEXPLAINED_PCT:
         seen = f"{lost[top]:.0f} % of the window is lost in {top}, and no known cause fits"
-        return _cannot(seen, "a longer run gives more lines; see the lines below", findings)
+        would_tell = _handing_over(found) if top == "data" else ""
+        return _cannot(seen, would_tell or "a longer run gives more lines; see the lines below", findings)
     if found.gpu is not None and _works_little(found.gpu):
         seen = f"the GPU is busy {found.gpu.busy_pct:.0f} %, with little work, and no known cause fits"
         return _cannot(seen, "stoker run --deep -- …: which kernels, and how small", findings)

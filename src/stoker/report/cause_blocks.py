@@ -26,6 +26,8 @@ def cause_blocks(verdict: Verdict, cwd: str) -> list[Block]:
     for number, finding in enumerate(worth[:CAUSES_SHOWN]):
         heading = "Why" if not blocks and not number else ""
         blocks.append(Facts(tuple(_rows(finding, cwd)), heading))
+    if verdict.outcome is Outcome.CAUSES and verdict.would_tell:
+        blocks.append(Facts((("cannot tell", verdict.would_tell),)))
     return blocks
 
 

@@ -116,8 +116,8 @@ def _passed_over(main: Trainer) -> list[str]:
     if closely >= 1.0:
         return []
     return [
-        f"ticks are short: model, backward and optimizer were told apart in {percent(closely)} of them, "
-        "drawn at random, to keep the cost of watching low; the length of every tick is exact"
+        f"to keep the cost of watching low, model, backward and optimizer were told apart in "
+        f"{percent(closely)} of the ticks, drawn at random; the length of every tick is exact"
     ]
 
 

@@ -147,7 +147,7 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
         if name == "train" or main.stages_s.get(name, 0.0) > life / 100
     ]
     if main.rest_pct >= 1:
-        stages.append(f"{main.rest_pct:.0f} % of the time is not train")
+        stages.append(f"{main.rest_pct:.0f} % of the time is not training")
     rows.append(("stages", " · ".join(stages)))
     return rows
 

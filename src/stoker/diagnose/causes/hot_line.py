@@ -14,7 +14,7 @@ from stoker.model.finding import Finding, Fix
 CODE, NAME = "SK201", "hot Python line"
 _FIXES = (
     Fix(
-        "one call on whole arrays in place of a loop over items",
+        "where it goes over items one by one, one call on whole arrays",
         "total = sum(float(v) ** 2 for v in values)",
         "total = (values * values).sum()",
     ),
@@ -33,7 +33,8 @@ def find(found: Signals) -> Finding | None:
         return None
     line, lost = group[0], _lost(found, group)
     what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
-    where = "between the model's call and backward()" if line.phase == "loss" else "your own Python code"
+    own = "your own Python code" if line.place.leaf == line.place.user else "Python code that your line calls"
+    where = "between the model's call and backward()" if line.phase == "loss" else own
     where = "waiting for another process" if line.waits_frac >= WAITS_FRAC else where
     return finding(
         CODE,

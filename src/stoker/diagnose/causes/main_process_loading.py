@@ -8,14 +8,7 @@ from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK101", "data loaded by the training thread"
-_FIXES = (
-    Fix(
-        "let workers load while the model computes",
-        "DataLoader(dataset, batch_size=64)",
-        "DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True)",
-    ),
-    Fix("data that fits in memory: decode once, keep tensors, index them without a DataLoader"),
-)
+WORKERS_MAX = 4
 
 
 def find(found: Signals) -> Finding | None:
@@ -34,8 +27,21 @@ def find(found: Signals) -> Finding | None:
             share("of that in collate", collate_frac(found) or None, "loader workers"),
         ],
         "the same script with num_workers=2: the wait falls and ticks/s rise",
-        _FIXES,
+        _fixes(found),
         worker_place(found),
+    )
+
+
+def _fixes(found: Signals) -> tuple[Fix, ...]:
+    """As many workers as there are cores, to begin with; SK102 says when more are needed."""
+    workers = max(1, min(WORKERS_MAX, int(found.cores_allowed or WORKERS_MAX)))
+    return (
+        Fix(
+            "let workers load while the model computes",
+            "DataLoader(dataset, …)",
+            f"DataLoader(dataset, …, num_workers={workers}, persistent_workers=True)",
+        ),
+        Fix("data that fits in memory: decode once, keep tensors, index them without a DataLoader"),
     )
 
 

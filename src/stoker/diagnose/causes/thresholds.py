@@ -14,6 +14,9 @@ ASKED_PCT = 15.0
 """Of the thread's time, the model without gradients where no environment takes its answer: from here on a
 healthy verdict says that it may be an evaluation. Own, 2026-11."""
 
+READY_FRAC = 0.9
+"""Of the reads: a batch was waiting, so it is not for want of batches that the
+training waits. Own, 2026-11."""
 UNEXPLAINED_PCT = 10.0
 """Lost time that no cause explains and that is still too much to call a run healthy: own, 2026-11; the
 warning line of TraceML."""
@@ -141,6 +144,9 @@ CHANGE_FRAC = 0.05
 """Of the mean tick: a phase, or the whole tick, that takes so much more or less is a change: as NOTE_FRAC."""
 CHANGE_OWN_FRAC = 0.6
 """Of the change of a tick, in one phase: then it is named; else all became slower alike. Own, 2026-11."""
+CHANGE_BEYOND_FRAC = 0.15
+"""And so much of it beyond the phase's own part of the tick: a phase that is most of the tick has most of any
+change. Own, 2026-11."""
 
 # Folk remedies
 FOLK_RATIO_OFF = 0.02

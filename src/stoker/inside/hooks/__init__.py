@@ -3,7 +3,7 @@
 from .autograd import BackwardHook
 from .collector import GcHook
 from .compiling import CompileHook
-from .envs import GymHook, GymnasiumHook, Sb3Hook
+from .envs import GymHook, GymnasiumHook, Sb3Hook, TorchrlHook
 from .evaluation import EvalModeHook, LightningEvalHook, Sb3EvalHook
 from .lead import LeadHook
 from .loader import LoaderHook
@@ -25,6 +25,7 @@ HOOKS = (
     GymnasiumHook,
     GymHook,
     Sb3Hook,
+    TorchrlHook,
     NamedHook,
     TransferHook,
     LeadHook,

@@ -38,11 +38,14 @@ class EnvHook(Hook):
             if count is None:
                 if len(counts) >= _ENVS_KNOWN:  # made anew for every episode
                     counts.clear()
-                count = counts[id(env)] = _env_count(env)
+                count = counts[id(env)] = self.count_of(env)
             stepped(count)
 
         self.recorder.env_counts[ends] = lambda env: counts.get(id(env), 1)
         return ends
+
+    def count_of(self, env):
+        return _env_count(env)
 
     def wrap_class(self, kind):
         for name in _METHODS:
@@ -104,6 +107,20 @@ class Sb3Hook(EnvHook):
     def _wrap_reset(self, kind):
         if callable(vars(kind).get("reset")):
             self.patch(kind, "reset", self.wrap_step(vars(kind)["reset"], counts=False))
+
+
+class TorchrlHook(EnvHook):
+    """Environments of torchrl override `_step`; `step` and `reset` are the base class's."""
+
+    name = "torchrl"
+    modules = ("torchrl.envs.common",)
+
+    def install(self, module):
+        self.wrap_class(module.EnvBase)
+
+    def count_of(self, env):
+        """Those of a batch; of no dimension, one."""
+        return max(1, int(env.batch_size.numel()))
 
 
 def _plain_step(function):
