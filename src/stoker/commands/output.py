@@ -54,8 +54,19 @@ def show_after(finished: Callable[[], Run], args: argparse.Namespace) -> None:
                 sys.stderr.write("\n")
             show(summarise(run), args, sys.stderr)
             sys.stderr.flush()
-    except BrokenPipeError:  # nobody reads: say nothing, also at the interpreter's end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    except BrokenPipeError:
+        _say_nothing_more()
     except Exception as error:
         reason = f"{error.message} ({error.seen})" if isinstance(error, StokerError) else repr(error)
-        sys.stderr.write(printable(f"stoker: the page of this run cannot be shown: {reason}") + "\n")
+        try:
+            sys.stderr.write(printable(f"stoker: the page of this run cannot be shown: {reason}") + "\n")
+            sys.stderr.flush()
+        except (OSError, AttributeError):  # its disk is full, or there is no stderr
+            _say_nothing_more()
+
+
+def _say_nothing_more() -> None:
+    """Nobody reads it. What is still waiting to be written would fail at the interpreter's end, and change
+    the exit code."""
+    if sys.stderr is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

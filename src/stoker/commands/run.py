@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from stoker.errors import StokerError, UsageError
 from stoker.launch import failure, injection
 from stoker.launch.beginning import begun, ended
 from stoker.launch.child import Child
+from stoker.launch.signals import die_of_interrupt
 from stoker.launch.watched import start_watched
 from stoker.model.run import Run, RunInfo
 from stoker.outside.capabilities import gpu_capabilities, has_gpm
@@ -93,6 +95,8 @@ def _watched(args: argparse.Namespace, command: list[str], settings: tuple[Setti
     if args.live and sys.stderr.isatty():
         sys.stderr.write("\r\x1b[2K")
     show_after(lambda: _recorded(folder, ended(info, exit, problems), verdict), args)
+    if exit.signal == signal.SIGINT:
+        die_of_interrupt()
     return exit.shell_code
 
 

@@ -30,6 +30,8 @@ def tell_error(error: StokerError) -> None:
 
 def tell(text: str, below: str = "  ") -> None:
     """`below` stands before the second and later lines."""
+    if sys.stderr is None:  # closed by whoever started us
+        return
     for line in _wrapped(printable(text), below):
         sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

@@ -8,6 +8,7 @@ import atexit
 import os
 import sys
 import time
+import weakref
 
 from . import hooks, imports, tape, wire
 from .devices import Devices
@@ -48,6 +49,7 @@ class Agent:
         self.codes = {}
         self.kept_codes = []
         self.waiting_codes = {}
+        self.originals = weakref.WeakKeyDictionary()  # by what was put around them
         self._fresh()
 
     def _fresh(self):

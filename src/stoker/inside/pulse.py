@@ -1,4 +1,4 @@
-"""A daemon thread: looks at the training thread's stack now and then, and writes once a second.
+"""A thread of its own: looks at the training thread's stack now and then, and writes once a second.
 
 Its own cost is measured on its own CPU clock. Looking is held under a share of the wall time: if it takes
 longer than that, it looks less often. Writing does not count there, or a loop of many ticks, whose rows take
@@ -11,8 +11,10 @@ from how late the lock came lately. What is left is slept with a short switch in
 once. The moment of looking then depends on the clock alone, to within 0.1 ms.
 """
 
+import _thread
 import gc
 import random
+import signal
 import sys
 import threading
 import time
@@ -60,7 +62,8 @@ class Pulse:
         self.late_s = 0.005  # how late the lock came, at worst, lately
         self.stopping = False
         self.stopped = threading.Event()
-        self.thread = None
+        self.gone = None
+        self.ident = None
         self.paused = False
         self.lock = threading.Lock()
         self.error = None
@@ -68,21 +71,26 @@ class Pulse:
         self._random = random.Random(0)  # its own generator: the script's random numbers are the script's
 
     def start(self):
-        self.thread = threading.Thread(target=self._run, name="stoker-pulse", daemon=True)
-        self.thread.start()
+        """Not by `threading`: a script that joins or counts all threads there are would wait for this one."""
+        self.gone = threading.Event()
+        self.ident = _thread.start_new_thread(self._run, ())
 
     def stop(self):
         """The thread is gone before the interpreter is taken apart around it; called by the process's end."""
         self.stopping = True
         self.stopped.set()
-        if self.thread is not None and self.thread is not threading.current_thread():
-            self.thread.join(timeout=1.0)
+        if self.gone is not None and self.ident != threading.get_ident():
+            self.gone.wait(timeout=1.0)
 
     def _run(self):
         try:
+            # What the script has blocked in its own threads must not be delivered to this one.
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             self._beat()
         except Exception as error:  # watching ends, the training does not
             self.error = repr(error)
+        finally:
+            self.gone.set()
 
     def _beat(self):
         last_flush = perf_counter()

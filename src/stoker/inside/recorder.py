@@ -77,12 +77,13 @@ class Recorder(Stages):
         "at_tick",
         "at_lead",
         "env_counts",
+        "known",
         "on_start",
         "started",
     )
 
     def __init__(self, on_start):
-        self.env_counts = {}  # by what is called at the end of an env step: how many environments made it
+        self.env_counts = {}  # by what is called at the end of an env step: environments in one, by its id
         self.on_start = on_start
         self.reset()
 
@@ -130,6 +131,7 @@ class Recorder(Stages):
         self.deferring = False
         self.left = 0  # stretches to pass over
         self.log = []  # ends of stretches, to be told of together
+        self.known = set()  # ids of optimizers and environments: the log has these, and keeps nobody alive
         self.kept = None  # the sums as they were at `kept_since`, for the log
         self.kept_since = None
         self.replaying = False
@@ -256,12 +258,12 @@ class Recorder(Stages):
         to a second later, and a training that is killed never tells of the last."""
         ticks, env_steps, env_calls, steps = self.ticks, self.env_steps, self.env_calls, self.steps.copy()
         for ends, subject, *_ in log[:]:
-            count = self.env_counts.get(ends)
-            if count is not None:
+            key, counts = subject if type(subject) is int else id(subject), self.env_counts.get(ends)
+            if counts is not None:
                 env_calls += 1
-                env_steps += count(subject)
+                env_steps += counts.get(key, 1)
                 continue
-            index = self.optimizers.get(id(subject))
+            index = self.optimizers.get(key)
             if index is not None and index < len(steps):  # else it was made this very moment
                 steps[index] += 1
                 ticks += index == self.tick_optimizer
@@ -311,8 +313,9 @@ class Recorder(Stages):
             self.thinning.stretch_ends()
 
     def optimizer_stepped(self, optimizer):
-        """The end of an optimizer's step; a tick if it is the optimizer that steps most often."""
-        index = self.optimizers.get(id(optimizer))
+        """The end of an optimizer's step; a tick if it is the optimizer that steps most often. The log has
+        the id of one that is known."""
+        index = self.optimizers.get(optimizer if type(optimizer) is int else id(optimizer))
         if index is None:
             index = self._new_optimizer(optimizer)
         steps = self.steps
@@ -402,6 +405,7 @@ class Recorder(Stages):
     def _new_optimizer(self, optimizer):
         index = min(len(self.steps), wire.OPTIMIZERS_MAX - 1)
         self.optimizers[id(optimizer)] = index
+        self.known.add(id(optimizer))
         if index == len(self.steps):
             self.steps.append(0)
             self.alive.append(None)

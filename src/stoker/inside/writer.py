@@ -13,6 +13,39 @@ from .ticks import TICK_HEADER
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
 
+class File:
+    """Held open. A script may close all descriptors there are (a daemon does), and open files of its own
+    under our number: so ours is looked at before each use, and opened again where it is another's by now."""
+
+    def __init__(self, path, flags=_FLAGS):
+        self.path = path
+        self._take(flags)
+
+    def _take(self, flags):
+        self.descriptor = os.open(self.path, flags, 0o644)
+        self.identity = _identity(self.descriptor)
+
+    def is_ours(self):
+        try:
+            return _identity(self.descriptor) == self.identity
+        except OSError:
+            return False
+
+    def number(self):
+        if not self.is_ours():
+            self._take(_FLAGS)
+        return self.descriptor
+
+    def close(self):
+        if self.is_ours():
+            os.close(self.descriptor)
+
+
+def _identity(descriptor):
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
 class Writer:
     def __init__(self, folder):
         self.folder = os.path.join(folder, "inside")
@@ -32,7 +65,7 @@ class Writer:
         for number in range(1000):
             stem = os.path.join(self.folder, "%d-%d" % (os.getpid(), number))
             try:
-                self.stream = os.open(stem + ".jsonl", _FLAGS | os.O_EXCL, 0o644)
+                self.stream = File(stem + ".jsonl", _FLAGS | os.O_EXCL)
             except FileExistsError:
                 continue
             self.stem = stem
@@ -45,12 +78,12 @@ class Writer:
 
     def shared_row(self, name, content):
         """One line into a file that several processes append to."""
-        descriptor = os.open(os.path.join(self.folder, name), _FLAGS, 0o644)
+        file = File(os.path.join(self.folder, name))
         try:
-            if os.fstat(descriptor).st_size < wire.SHARED_BYTES_MAX:
-                self._append(descriptor, json.dumps(content, separators=(",", ":")) + "\n")
+            if os.fstat(file.descriptor).st_size < wire.SHARED_BYTES_MAX:
+                self._append(file, json.dumps(content, separators=(",", ":")) + "\n")
         finally:
-            os.close(descriptor)
+            file.close()
 
     def side_file(self, name, text):
         """A file of its own beside the rows, whole; returns its name."""
@@ -61,11 +94,12 @@ class Writer:
             stream.write(text)
         return os.path.basename(path)
 
-    def _append(self, descriptor, text):
-        if descriptor is None:
+    def _append(self, file, text):
+        if file is None:
             return
         try:
             data = text.encode("utf-8", "backslashreplace")
+            descriptor = file.number()
             written = os.write(descriptor, data)
             if written < len(data):  # the disk filled up half-way: end the torn line when it can be ended
                 self.lost += 1
@@ -109,7 +143,7 @@ class Writer:
             name = wire.TAILS[self.tail_turn]
             if self.ticks.get(name) is not None:
                 try:
-                    os.ftruncate(self.ticks[name], 0)
+                    os.ftruncate(self.ticks[name].number(), 0)
                     self._append(self.ticks[name], TICK_HEADER)
                 except OSError:
                     self.lost += 1
@@ -118,7 +152,7 @@ class Writer:
     def _tick_file(self, name):
         if name not in self.ticks:
             try:
-                self.ticks[name] = os.open("%s.%s.tsv" % (self.stem, name), _FLAGS, 0o644)
+                self.ticks[name] = File("%s.%s.tsv" % (self.stem, name))
                 self._append(self.ticks[name], TICK_HEADER)
             except OSError:
                 self.lost += 1
@@ -126,10 +160,10 @@ class Writer:
         return self.ticks[name]
 
     def close(self):
-        for descriptor in [self.stream, *self.ticks.values()]:
-            if descriptor is not None:
+        for file in [self.stream, *self.ticks.values()]:
+            if file is not None:
                 try:
-                    os.close(descriptor)
+                    file.close()
                 except OSError:
                     pass
         self.stream, self.ticks = None, {}

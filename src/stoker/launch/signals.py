@@ -49,13 +49,22 @@ class Gate:
         self.first_mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._held)
 
     def next(self, timeout_s: float) -> signal.struct_siginfo | None:
-        return signal.sigtimedwait(self._held, max(timeout_s, 0.0))
+        """Stopped and continued past its time, Python's `sigtimedwait` returns what nobody sent (3.11)."""
+        heard = signal.sigtimedwait(self._held, max(timeout_s, 0.0))
+        return heard if heard is not None and heard.si_signo in self._held else None
 
     def open(self) -> None:
         """Drop what came after the end: a Ctrl-C meant for the command must not end the report."""
         while self.next(0.0):
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self.first_mask)
+
+
+def die_of_interrupt() -> None:
+    """As the command did: a shell's loop goes on after an exit code, and ends when its command was
+    interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 class Repeats:

@@ -210,6 +210,20 @@ def test_nobody_reads_the_page(bench: Bench) -> None:
     assert process.returncode == 9
 
 
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"], ids=["closed", "full"])
+def test_a_page_that_cannot_be_written(bench: Bench, stderr: str) -> None:
+    """The exit code is the command's all the same."""
+    done = bench.stoker("run", "--", "sh", "-c", "exit 9", wrapper=["sh", "-c", f'"$@" {stderr}', "sh"])
+    assert done.code == 9
+
+
+def test_a_shells_loop_ends_when_the_training_is_interrupted(bench: Bench) -> None:
+    """It goes on after an exit code of 130, and not after a command that died of the signal."""
+    done = bench.stoker("run", "--quiet", "--", "sh", "-c", "kill -INT $$")
+    assert done.code == -signal.SIGINT
+    assert bench.run_json()["exit_signal"] == signal.SIGINT
+
+
 def test_the_folder_vanishes_in_the_middle(bench: Bench) -> None:
     bench.script("import os, shutil, sys, torch\nshutil.rmtree(os.environ['STOKER_FOLDER'])\nsys.exit(5)\n")
     done = bench.stoker("run", "--", "python", "train.py")

@@ -75,7 +75,7 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench, stubs: Path, until: Until)
     until(lambda: has_row(bench), "the first second to be written")
     os.write(bench.terminal, b"\x03")
     shown = read_terminal(bench, process).decode()
-    assert process.returncode == 128 + signal.SIGINT
+    assert process.returncode == -signal.SIGINT
     page = re.sub(r"\x1b\[[0-9;]*m", "", shown[shown.index("stoker · ") :])
     assert re.search(r"SIGINT · [\d.]+ s", page)
     assert "stopped  KeyboardInterrupt at" in page

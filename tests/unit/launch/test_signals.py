@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import signal
+from types import SimpleNamespace
 
-from stoker.launch.signals import Insistence, Repeats
+import pytest
+
+from stoker.launch.signals import Gate, Insistence, Repeats
 
 
 def test_one_interrupt_asks_and_two_insist_after_a_while() -> None:
@@ -51,3 +54,12 @@ def test_another_sender_signal_or_time_is_another_request() -> None:
     assert not repeats.seen(signal.SIGINT, 50, 1.001)
     assert not repeats.seen(signal.SIGINT, 51, 1.002)
     assert not repeats.seen(signal.SIGINT, 51, 2.0)
+
+
+@pytest.mark.parametrize(("number", "is_heard"), [(0, False), (signal.SIGURG, False), (signal.SIGTERM, True)])
+def test_only_what_is_held_back_is_heard(
+    monkeypatch: pytest.MonkeyPatch, number: int, is_heard: bool
+) -> None:
+    """Stopped and continued, Python's sigtimedwait returned a signal 0 (3.11)."""
+    monkeypatch.setattr(signal, "sigtimedwait", lambda *_: SimpleNamespace(si_signo=number))
+    assert (Gate(shares_group=False).next(1.0) is not None) is is_heard

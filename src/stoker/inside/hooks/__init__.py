@@ -11,6 +11,7 @@ from .loader_worker import FetchHook
 from .modules import ModuleHook
 from .named import NamedHook
 from .optimizers import ClipHook, OptimizerHook
+from .pickling import PickleHook
 from .ranges import NvtxHook, RecordFunctionHook
 from .saving import SaveHook
 from .transfers import TransferHook
@@ -27,6 +28,7 @@ HOOKS = (
     Sb3Hook,
     TorchrlHook,
     NamedHook,
+    PickleHook,
     TransferHook,
     LeadHook,
     SaveHook,

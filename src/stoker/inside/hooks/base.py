@@ -106,13 +106,16 @@ class Hook:
         closely = self.timed(original, phase, joins, ends)
         if phase in SPLIT:
             within = self._passed_over if ends is None else self._passed_over_to_its_end
-            return within(original, closely, phase, ends)
+            call = within(original, closely, phase, ends)
+            self.agent.originals[call] = original
+            return call
         tracing = tracing_check()
 
         @functools.wraps(original)
         def call(*args, **kwargs):
             return original(*args, **kwargs) if tracing() else closely(*args, **kwargs)
 
+        self.agent.originals[call] = original
         return call
 
     def timed(self, original, phase, joins=None, ends=None):
@@ -164,9 +167,10 @@ class Hook:
                             recorder.eval_candidate = None
                             recorder.kept = kept = recorder.totals.copy()
                             recorder.kept_since = now
-                            recorder.log.append(
-                                (ends, args and args[0], now, now, kept, waits, before, outer)
-                            )
+                            subject = args and args[0]
+                            if id(subject) in recorder.known:
+                                subject = id(subject)
+                            recorder.log.append((ends, subject, now, now, kept, waits, before, outer))
                             if not outer and (before == THIN or before == OTHER):
                                 recorder.left -= 1
                                 if recorder.left <= 0:
@@ -224,7 +228,12 @@ class Hook:
                             recorder.kept = recorder.totals.copy()
                             recorder.kept_since = since
                         recorder.eval_candidate = None
-                        recorder.log.append((ends, args and args[0], now, since, recorder.kept, 0.0, THIN, 0))
+                        subject = args and args[0]
+                        if id(subject) in recorder.known:
+                            subject = id(subject)
+                        else:
+                            recorder.left, recorder.thinning.want_settle = 1, True  # told of at once
+                        recorder.log.append((ends, subject, now, since, recorder.kept, 0.0, THIN, 0))
                         recorder.left -= 1
                         if recorder.left <= 0:
                             recorder.totals[THIN] += now - since
@@ -266,6 +275,7 @@ class Hook:
                 except Exception as error:
                     hook.fail(error, "call")
 
+        self.agent.originals[call] = original
         return call
 
 

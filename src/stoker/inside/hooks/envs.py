@@ -6,6 +6,7 @@ Wrappers call each other; only the outermost call of the training thread is time
 
 import functools
 import inspect
+import types
 
 from ..dynamo import tracing_check
 from ..wire import ENV
@@ -15,6 +16,7 @@ _METHODS = ("step", "reset")
 _WRAPPERS_MAX = 20
 _ENVS_KNOWN = 64
 _STARS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class EnvHook(Hook):
@@ -24,24 +26,27 @@ class EnvHook(Hook):
         plain, ends = _plain_step(function), self._counting() if counts else None
         if plain is not None:
             call = plain(function, self.timed(function, ENV, ends=ends), self.recorder)
+            self.agent.originals[call] = function
         else:
             call = self.wrap_phase(function, ENV, ends=ends)
-        call._stoker_original = function
         return call
 
     def _counting(self):
         """Environments behind one step are looked up once, for wrappers lie one in another."""
-        stepped, counts = self.recorder.env_stepped, {}
+        recorder, counts = self.recorder, {}
 
         def ends(env):
-            count = counts.get(id(env))
+            key = env if type(env) is int else id(env)
+            count = counts.get(key)
             if count is None:
                 if len(counts) >= _ENVS_KNOWN:  # made anew for every episode
+                    recorder.known.difference_update(counts)
                     counts.clear()
-                count = counts[id(env)] = self.count_of(env)
-            stepped(count)
+                count = counts[key] = self.count_of(env)
+            recorder.known.add(key)
+            recorder.env_stepped(count)
 
-        self.recorder.env_counts[ends] = lambda env: counts.get(id(env), 1)
+        recorder.env_counts[ends] = counts
         return ends
 
     def count_of(self, env):
@@ -50,9 +55,7 @@ class EnvHook(Hook):
     def wrap_class(self, kind):
         for name in _METHODS:
             method = vars(kind).get(name)
-            if isinstance(method, (staticmethod, classmethod)) or hasattr(method, "_stoker_original"):
-                continue
-            if callable(method):
+            if _is_plain(method) and method not in self.agent.originals:
                 self.patch(kind, name, self.wrap_step(method, counts=name == "step"))
 
     def follow_subclasses(self, base, wrap):
@@ -105,7 +108,7 @@ class Sb3Hook(EnvHook):
         self.follow_subclasses(module.VecEnv, self._wrap_reset)
 
     def _wrap_reset(self, kind):
-        if callable(vars(kind).get("reset")):
+        if _is_plain(vars(kind).get("reset")):
             self.patch(kind, "reset", self.wrap_step(vars(kind)["reset"], counts=False))
 
 
@@ -121,6 +124,12 @@ class TorchrlHook(EnvHook):
     def count_of(self, env):
         """Those of a batch; of no dimension, one."""
         return max(1, int(env.batch_size.numel()))
+
+
+def _is_plain(method):
+    """A function that becomes a method and returns what a step returns. Anything else that can be called (a
+    partial, a cached one, a mock, a coroutine) is left alone: around it we would be something else."""
+    return isinstance(method, types.FunctionType) and not method.__code__.co_flags & _LATER
 
 
 def _plain_step(function):

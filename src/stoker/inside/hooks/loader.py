@@ -65,7 +65,8 @@ class Loader:
         self.facts = facts
         self.batch_size = loader.batch_size
         self.last_size = _last_size(loader)
-        self.samples = self.batch_size if not self.last_size else None  # of any batch
+        known = self.last_size is None and (loader.drop_last or _knows_its_length(loader))
+        self.samples = self.batch_size if known else None  # of any batch
 
     def note_depth(self, iterator):
         """Batches waiting to be taken. Zero means that the training is about to wait."""
@@ -77,9 +78,9 @@ class Loader:
             self.empty += 1
 
     def samples_of(self, iterator, batch):
-        if not self.batch_size:
-            return _rows_of(batch)
-        if self.last_size and getattr(iterator, "_num_yielded", None) == self.facts["length"]:
+        if not self.batch_size or not self.last_size:
+            return _rows_of(batch) or self.batch_size or 1
+        if getattr(iterator, "_num_yielded", None) == self.facts["length"]:
             return self.last_size
         return self.batch_size
 
@@ -192,23 +193,23 @@ class _OpenHook(Hook):
 
 
 def _rows_of(batch):
-    """Samples of a batch whose loader does not say: rows of the first thing in it that has rows."""
+    """Samples of a batch whose loader does not say: rows of the first thing in it that has rows; or None."""
     for _ in range(8):
         shape = getattr(batch, "shape", None)
         if shape is not None:
-            return int(shape[0]) if len(shape) else 1
+            return int(shape[0]) if len(shape) else None
         if isinstance(batch, dict):
             batch = next(iter(batch.values()), None)
         elif isinstance(batch, (list, tuple)) and batch:
             batch = batch[0]
         else:
-            return 1
-    return 1
+            return None
+    return None
 
 
 def _last_size(loader):
     """Samples in the last batch of an epoch where it is not a full one; else None."""
-    if loader.drop_last or not loader.batch_size or _is_iterable(loader):
+    if loader.drop_last or not loader.batch_size or not _knows_its_length(loader):
         return None
     try:
         return len(loader.sampler) % loader.batch_size or None
@@ -217,15 +218,19 @@ def _last_size(loader):
 
 
 def _length(loader):
-    """Never asked of an iterable data set: torch remembers the answer and warns where it was wrong."""
     try:
-        return None if _is_iterable(loader) else len(loader)
+        return len(loader) if _knows_its_length(loader) else None
     except Exception:
         return None  # a sampler without a length
 
 
-def _is_iterable(loader):
-    return bool(getattr(loader, "_dataset_kind", 0))  # torch's _DatasetKind: Map is 0, Iterable 1
+def _knows_its_length(loader):
+    """Not asked of an iterable data set: torch remembers the answer and warns where it was wrong. Nor of a
+    sampler of the user's own, whose length torch never asks for: it may draw random numbers to tell it."""
+    if getattr(loader, "_dataset_kind", 0):  # torch's _DatasetKind: Map is 0, Iterable 1
+        return False
+    samplers = (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
+    return all(one is None or type(one).__module__.partition(".")[0] == "torch" for one in samplers)
 
 
 def _facts(loader):

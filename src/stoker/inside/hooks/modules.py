@@ -30,12 +30,14 @@ class ModuleHook(Hook):
     def __init__(self, agent):
         super().__init__(agent)
         self.trained = set()
+        self.is_tracing = lambda: False
 
     def forked(self):
         self.trained = set()
 
     def install(self, module):
         self.is_grad_enabled = module.is_grad_enabled
+        self.is_tracing = getattr(getattr(module, "_C", None), "_is_tracing", self.is_tracing)
         base = module.nn.Module
         original = base.__call__
         inner = getattr(original, "__code__", None)
@@ -54,6 +56,8 @@ class ModuleHook(Hook):
     def begin(self, graph, module, args):
         """Once a second the batch is looked at too, with gradients and without, and whether a model that is
         trained is asked in eval mode; the rest is written out in `_outermost`."""
+        if self.is_tracing():  # torch.jit would write down that a size was asked for
+            return
         recorder, shape = self.recorder, _shape(args)
         recorder.want_shapes[graph] = False
         recorder.shapes[graph] = shape

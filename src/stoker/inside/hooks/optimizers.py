@@ -60,13 +60,17 @@ class ClipHook(Hook):
     modules = ("torch",)
 
     def install(self, module):
+        """One wrapper in both places: functions are pickled by where they are found."""
         utils = module.nn.utils
-        for place in (utils, getattr(utils, "clip_grad", None)):
-            for function in ("clip_grad_norm_", "clip_grad_value_"):
-                if hasattr(place, function):
-                    original = getattr(place, function)
-                    self.agent.known_as(_innermost(original), OPTIM)
-                    self.patch(place, function, self.wrap_phase(original, OPTIM))
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            original = getattr(utils, name, None)
+            if original is None:
+                continue
+            self.agent.known_as(_innermost(original), OPTIM)
+            wrapped = self.wrap_phase(original, OPTIM)
+            for place in (utils, getattr(utils, "clip_grad", None)):
+                if getattr(place, name, None) is original:
+                    self.patch(place, name, wrapped)
 
 
 def _innermost(function):
