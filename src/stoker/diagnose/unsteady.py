@@ -190,7 +190,7 @@ def words(window: Measured, reason: Reason, limits: Limits) -> tuple[str, str]:
         at = max(window.levels[1:], key=lambda level: level.last_tick - level.first_tick).first_tick
         seen = f"{speeds[0]:.3g} ticks/s at first, {speeds[-1]:.3g} at the end, with a step at tick {at:,}"
         if not min(speeds[0], speeds[-1]) <= min(speeds) <= max(speeds) <= max(speeds[0], speeds[-1]):
-            seen = f"{len(speeds)} stretches of {min(speeds):.3g} to {max(speeds):.3g} ticks/s"
+            seen = f"stretches of {min(speeds):.3g} to {max(speeds):.3g} ticks/s"
             seen += f", the longest after the first from tick {at:,} on"
         return f"{seen}; shown is the mean", "look at what changed there, or run longer at the new speed"
     if reason is Reason.TWO_SPEEDS:

@@ -465,6 +465,24 @@ def test_an_evaluation_in_memory_is_part_of_the_window() -> None:
         assert codes(replace(found, own_evaluation=doubtful)) == []
 
 
+def test_a_wait_for_data_that_nothing_explains_is_said_beside_what_is() -> None:
+    """Batches are ready, and still it waits: handing them over takes its time."""
+    stages, ready = {"train": 60.0, "eval": 20.0}, replace(view().loader, empty_frac=0.01)
+    shares = {"data": 24.0, "forward": 36.0, "backward": 40.0}
+    found = seen(shares, loader=view(loader=ready), demand_per_s=20.0, stages_s=stages)
+    told = judge(found)
+    assert [one.code for one in told.findings] == ["SK204"]
+    assert told.would_tell.startswith(
+        "why 24 % of the window is waiting for data; at 99 % of the reads a batch"
+    )
+    alone = judge(replace(found, stages_s={"train": 60.0}))
+    assert alone.outcome is Outcome.CANNOT_TELL
+    assert alone.would_tell.startswith("at 99 % of the reads a batch was ready")
+    empty = judge(replace(found, loader=view()))
+    assert empty.would_tell == "why 24 % of the window is waiting for data; a longer run gives more lines"
+    assert judge(replace(found, loader=view(workers=0))).would_tell == "", "SK101 explains it"
+
+
 @pytest.mark.parametrize(
     ("inline", "infer_frac", "ticks_frac", "told"),
     [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from stoker.diagnose import turns
 from stoker.diagnose.labels import moment
 from stoker.diagnose.over_time import OverTime, over_time
 from stoker.diagnose.stretches import cut, equal_edges, part_of
@@ -91,6 +93,30 @@ def test_a_drift_is_no_step(make: Make) -> None:
 def test_all_phases_alike(make: Make) -> None:
     found = told(make, course(make, lambda now: (FED, 20.0 if now <= 1800 else 15.0)))
     assert found.sentence == ("From 30 min on the speed fell from 20 to 15 ticks/s, in all phases alike.")
+
+
+def test_a_phase_that_is_most_of_the_tick_is_not_the_reason_for_every_change(make: Make) -> None:
+    heavy = {"backward": 0.7, "forward": 0.2, "other": 0.1}
+    found = told(make, course(make, lambda now: (heavy, 20.0 if now <= 1800 else 15.0)))
+    assert found.sentence.endswith("in all phases alike.")
+    slower = {"backward": 0.775, "forward": 0.15, "other": 0.075}
+    found = told(make, course(make, lambda now: (heavy, 20.0) if now <= 1800 else (slower, 15.0)))
+    assert "the backward pass rose from 70 % to 78 %" in found.sentence
+
+
+def test_two_changes_with_nothing_between_them_are_one(make: Make) -> None:
+    """Of different phases, two blocks apart: what lies between belongs to neither."""
+    record = course(make, lambda now: (STARVED, 14.8) if now > 1860 else (FED, 20.0 if now <= 1800 else 16.0))
+    assert told(make, record).sentence
+    blocks = _blocks_of_a_minute(record)
+    values = [block.content.t_s / block.content.ticks for block in blocks]
+    cuts = sorted(turns._cuts(blocks, values, sum(values) / len(values)))
+    assert cuts
+    assert all(late - early >= 3 for early, late in pairwise([0, *cuts, len(blocks)]))
+
+
+def _blocks_of_a_minute(record: ProcessRecord) -> list[Any]:
+    return list(cut(record, equal_edges(record, 60)))
 
 
 def test_a_bad_hour_that_ended(make: Make) -> None:

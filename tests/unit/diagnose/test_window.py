@@ -134,6 +134,12 @@ def test_a_long_run_is_judged_by_its_rows(make: Make) -> None:
     assert changed.remark.startswith("unsteady: step change: 20 ticks/s at first, 16 at the end")
 
 
+def test_a_slow_stretch_in_the_middle_is_not_left_out(make: Make) -> None:
+    speeds = [1.0] * 400 + [0.6] * 300 + [0.9] * 500
+    window = training_window(make.training({"forward": 1.0}, speeds=speeds, seconds=1200))
+    assert window.remark.startswith("unsteady: step change: stretches of 12 to 20 ticks/s, the longest after")
+
+
 def test_a_long_warm_up_is_told(make: Make) -> None:
     window = training_window(make.training({"forward": 1.0}, speeds=[0.5] * 500 + [1.0] * 700, seconds=1200))
     assert window.warmup_s == pytest.approx(500, abs=30)
