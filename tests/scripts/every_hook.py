@@ -1,7 +1,7 @@
 """Calls everything Stoker listens to, once in each step; the losses do not depend on any of it.
 
-Wants `gym` (a stub will do) and a part named `__main__:Sim.step`. CUDA is not needed: NVTX complains and is
-left alone, a compilation is announced by hand after one that is real.
+Wants `gym` and `torchrl` (stubs will do) and a part named `__main__:Sim.step`. CUDA is not needed: NVTX
+complains and is left alone, a compilation is announced by hand after one that is real.
 """
 
 import gc
@@ -9,6 +9,7 @@ import io
 import sys
 from contextlib import suppress
 
+import cloudpickle
 import gym
 import gymnasium
 import numpy as np
@@ -18,6 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from tiny_job import Losses, arguments, report
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+from torchrl.envs.common import EnvBase
 
 torch.set_num_threads(1)
 
@@ -36,6 +38,11 @@ class OneStep(gymnasium.Env):
 class OldStep(gym.Env):
     def step(self, action) -> tuple[int, float, bool, dict]:
         return 0, 0.0, False, {}
+
+
+class DictStep(EnvBase):
+    def _step(self, tensordict: dict) -> dict:
+        return tensordict
 
 
 class Sim:
@@ -71,6 +78,7 @@ def main() -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     env, old, sim, vec = OneStep(), OldStep(), Sim(), DummyVecEnv([OneStep])
+    dicts = DictStep()
     vec.reset()
     loop = sys.modules.get("lightning.pytorch.loops.evaluation_loop")
     losses, step = Losses(args.losses), 0
@@ -79,6 +87,8 @@ def main() -> None:
             env.reset()
             env.step(0)
             old.step(0)
+            dicts.step({})
+            cloudpickle.dumps(lambda: 0)
             vec.step(np.zeros(1, dtype=int))
             model.eval().train()
             optimizer.zero_grad()

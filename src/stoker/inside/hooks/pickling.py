@@ -17,6 +17,8 @@ class PickleHook(Hook):
         @functools.wraps(original)
         def _function_reduce(pickler, function):
             try:
+                if self.tripwire is not None:
+                    self.tripwire()
                 while function in originals and not by_name(function):
                     function = originals[function]
             except Exception as error:

@@ -1,0 +1,1 @@
+"""As little of torchrl as an environment of its kind needs."""
