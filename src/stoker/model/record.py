@@ -127,6 +127,9 @@ class Loader:
     open_s: float
     depth_mean: float | None
     empty_frac: float | None
+    iterable: bool = False
+    """Its data set is an IterableDataset, which every worker reads. (Its length is not known; nor is that of
+    a sampler of the script's own.)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -375,6 +375,7 @@ def _loader(row: Row) -> Loader:
         open_s=float(row["open_s"]),
         depth_mean=float(row["depth_sum"]) / seen if seen else None,
         empty_frac=float(row["empty"]) / seen if seen else None,
+        iterable=bool(row.get("iterable", row["length"] is None)),  # not in older rows
     )
 
 

@@ -23,3 +23,4 @@ def test_it_finds_what_it_would_find_alone(
     assert watched.record.hook_failures == (), "all hooks are in use"
     if what == "loader":
         assert watched.record.last.samples == 30
+        assert {(one.length, one.iterable) for one in watched.record.loaders} == {(None, False)}

@@ -224,10 +224,14 @@ def _length(loader):
         return None  # a sampler without a length
 
 
+def _is_iterable(loader):
+    return bool(getattr(loader, "_dataset_kind", 0))  # torch's _DatasetKind: Map is 0, Iterable 1
+
+
 def _knows_its_length(loader):
     """Not asked of an iterable data set: torch remembers the answer and warns where it was wrong. Nor of a
     sampler of the user's own, whose length torch never asks for: it may draw random numbers to tell it."""
-    if getattr(loader, "_dataset_kind", 0):  # torch's _DatasetKind: Map is 0, Iterable 1
+    if _is_iterable(loader):
         return False
     samplers = (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
     return all(one is None or type(one).__module__.partition(".")[0] == "torch" for one in samplers)
@@ -241,5 +245,6 @@ def _facts(loader):
         "persistent_workers": loader.persistent_workers,
         "pin_memory": bool(loader.pin_memory),
         "length": _length(loader),
+        "iterable": _is_iterable(loader),
         "dataset": type(loader.dataset).__name__,
     }

@@ -110,10 +110,10 @@ def _rows_per_tick(main: Trainer) -> float | None:
 
 def _read_by_each(blank: ArmMeasure, main: Trainer) -> list[str]:
     return [
-        f"{blank.arm}: {one.num_workers} workers read {one.dataset}, which has no length: an IterableDataset "
+        f"{blank.arm}: {one.num_workers} workers read {one.dataset}: an IterableDataset "
         f"that does not share itself out gives every sample {one.num_workers} times"
         for one in main.record.loaders
-        if one.num_workers > 1 and one.length is None and one.batches
+        if one.num_workers > 1 and one.iterable and one.batches
     ]
 
 
