@@ -77,7 +77,6 @@ class Recorder(Stages):
         "at_tick",
         "at_lead",
         "env_counts",
-        "known",
         "on_start",
         "started",
     )
@@ -130,8 +129,7 @@ class Recorder(Stages):
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch
         self.deferring = False
         self.left = 0  # stretches to pass over
-        self.log = []  # ends of stretches, to be told of together
-        self.known = set()  # ids of optimizers and environments: the log has these, and keeps nobody alive
+        self.log = []  # ends of stretches, to be told of together; by ids where known, to keep nobody alive
         self.kept = None  # the sums as they were at `kept_since`, for the log
         self.kept_since = None
         self.replaying = False
@@ -405,7 +403,6 @@ class Recorder(Stages):
     def _new_optimizer(self, optimizer):
         index = min(len(self.steps), wire.OPTIMIZERS_MAX - 1)
         self.optimizers[id(optimizer)] = index
-        self.known.add(id(optimizer))
         if index == len(self.steps):
             self.steps.append(0)
             self.alive.append(None)

@@ -1,13 +1,14 @@
-"""Environments of torchrl, which nothing else here needs: `step` is the base class's, with `_step` inside."""
+"""How many environments a step is of; and those of torchrl, which nothing else here needs."""
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
 
 import pytest
 
 from stoker.inside import wire
-from stoker.inside.hooks.envs import TorchrlHook
+from stoker.inside.hooks.envs import _ENVS_KNOWN, GymnasiumHook, TorchrlHook
 
 
 @pytest.mark.parametrize(("batch", "envs"), [(0, 1), (1, 1), (8, 8)], ids=["no batch", "one", "eight"])
@@ -44,3 +45,44 @@ def test_a_step_of_torchrl_is_timed_once_and_counts_its_batch(driven, batch: int
     )
     assert recorder.totals[wire.ENV] == pytest.approx(2.25)
     assert (recorder.env_calls, recorder.env_steps) == (2, 2 * envs)
+
+
+class Vector:
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs = num_envs
+
+    def step(self, action: int) -> int:
+        return action
+
+
+def test_nothing_that_waits_to_be_told_of_keeps_an_environment_alive(driven) -> None:
+    """And each kind has its own ids: an environment may lie where an optimizer was."""
+    recorder = driven.recorder
+    step = GymnasiumHook(driven.agent).wrap_step(Vector.step, counts=True)
+    recorder.adopt()
+    recorder.thinning.active = True
+    driven.step(0.001)
+    recorder.thinning.let_go("nobody")
+    env = Vector(4)
+    recorder.optimizers[id(env)] = 0  # of one that is gone
+    gone = weakref.ref(env)
+    step(env, 0)
+    recorder.replay()
+    step(env, 0)
+    del env
+    assert gone() is None
+    recorder.replay()
+    assert (recorder.env_calls, recorder.env_steps) == (2, 8)
+
+
+def test_of_very_many_environments_those_of_several_are_remembered(driven) -> None:
+    recorder = driven.recorder
+    ends = GymnasiumHook(driven.agent)._counting()
+    recorder.adopt()
+    many, single = Vector(8), [Vector(1) for _ in range(3 * _ENVS_KNOWN)]
+    for env in (many, *single):
+        ends(env)
+    for env in (many, single[0]):
+        ends(id(env))
+    assert recorder.env_steps == 8 + len(single) + 8 + 1
+    assert len(recorder.env_counts[ends]) <= _ENVS_KNOWN

@@ -168,7 +168,7 @@ class Hook:
                             recorder.kept = kept = recorder.totals.copy()
                             recorder.kept_since = now
                             subject = args and args[0]
-                            if id(subject) in recorder.known:
+                            if id(subject) in recorder.env_counts.get(ends, recorder.optimizers):
                                 subject = id(subject)
                             recorder.log.append((ends, subject, now, now, kept, waits, before, outer))
                             if not outer and (before == THIN or before == OTHER):
@@ -229,7 +229,7 @@ class Hook:
                             recorder.kept_since = since
                         recorder.eval_candidate = None
                         subject = args and args[0]
-                        if id(subject) in recorder.known:
+                        if id(subject) in recorder.optimizers:
                             subject = id(subject)
                         else:
                             recorder.left, recorder.thinning.want_settle = 1, True  # told of at once

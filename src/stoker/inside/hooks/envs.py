@@ -36,14 +36,13 @@ class EnvHook(Hook):
         recorder, counts = self.recorder, {}
 
         def ends(env):
-            key = env if type(env) is int else id(env)
-            count = counts.get(key)
+            """Of one that is known the log has the id; one that was forgotten meanwhile counted one."""
+            count = counts.get(env, 1) if type(env) is int else counts.get(id(env))
             if count is None:
                 if len(counts) >= _ENVS_KNOWN:  # made anew for every episode
-                    recorder.known.difference_update(counts)
-                    counts.clear()
-                count = counts[key] = self.count_of(env)
-            recorder.known.add(key)
+                    for key in [key for key, known in counts.items() if known == 1] or list(counts):
+                        del counts[key]
+                count = counts[id(env)] = self.count_of(env)
             recorder.env_stepped(count)
 
         recorder.env_counts[ends] = counts
