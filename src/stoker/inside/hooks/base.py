@@ -128,6 +128,7 @@ class Hook:
         hook, recorder = self, self.recorder
         joins = joins or recorder.adopt
         closes_loss, passed_over = CLOSES_LOSS[phase], THIN if phase in SPLIT else None
+        envs = recorder.env_counts.get(ends)  # those that are known
 
         def closely(*args, **kwargs):
             before, outer = recorder.phase, recorder.within
@@ -168,7 +169,7 @@ class Hook:
                             recorder.kept = kept = recorder.totals.copy()
                             recorder.kept_since = now
                             subject = args and args[0]
-                            if id(subject) in recorder.env_counts.get(ends, recorder.optimizers):
+                            if id(subject) in (recorder.optimizers if envs is None else envs):
                                 subject = id(subject)
                             recorder.log.append((ends, subject, now, now, kept, waits, before, outer))
                             if not outer and (before == THIN or before == OTHER):
