@@ -15,7 +15,7 @@ import random
 from math import frexp
 from time import perf_counter
 
-from .wire import BACKWARD, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
+from .wire import BACKWARD, EVAL, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
 SHARE_MAX = 0.0002
 """Of the wall time, for telling the phases apart."""
@@ -214,10 +214,13 @@ class Thinning:
 
     def spread(self, totals):
         """The sums of the named phases, where some THIN time is not given to them yet; asked by the pulse.
-        Not in the proportion of the sums themselves: evaluations are in them."""
+        In the proportion of the sums themselves, with evaluations in them, only until anything is known."""
         named, thin_s = list(totals[:THIN]), totals[THIN]
         if thin_s > 0.0:
             known = self.known()
+            if not sum(known):
+                evaluated = any(stage is EVAL for stage, _ in list(self.recorder.marks))
+                known = [0.0 if evaluated and phase == INFER else named[phase] for phase in SPLIT]
             known_s = sum(known)
             for phase, spent in zip(SPLIT, known):
                 named[phase] += thin_s * (spent / known_s if known_s > 0 else phase == OTHER)

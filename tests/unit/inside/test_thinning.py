@@ -324,6 +324,11 @@ def test_time_not_yet_given_to_phases_is_spread_as_what_is_known(driven) -> None
     totals, state = [0.0] * (THIN + 1), driven.recorder.thinning
     assert state.spread([0.0] * THIN + [2.0])[OTHER] == 2.0
     totals[wire.INFER], totals[BACKWARD], totals[ENV], totals[THIN] = 1.0, 3.0, 5.0, 8.0
+    first = state.spread(totals)
+    assert (first[wire.INFER], first[BACKWARD], first[ENV]) == (3.0, 9.0, 5.0), "nothing is known yet"
+    driven.recorder.marks.append((wire.EVAL, None))
+    assert state.spread(totals)[BACKWARD] == 11.0, "that was an evaluation"
+    driven.recorder.marks.clear()
     for length in (-8, -7):
         state.closely[length] = [0.1 if one in (wire.FORWARD, BACKWARD) else 0.0 for one in thinning.SPLIT]
     shared = state.spread(totals)
