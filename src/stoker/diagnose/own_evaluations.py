@@ -21,6 +21,7 @@ _TRAINING = ("backward", "optim")
 _MODEL = ("infer", "forward", "sync")
 _INFER = PHASES.index("infer")
 _TOLD_MIN = 20
+"""Ticks whose phases were told apart: fewer do not say how often a model is asked."""
 Function = tuple[str, str]
 Asked = Function | Line
 T = TypeVar("T")

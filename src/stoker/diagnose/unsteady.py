@@ -189,9 +189,10 @@ def words(window: Measured, reason: Reason, limits: Limits) -> tuple[str, str]:
     if reason is Reason.STEP:
         at = max(window.levels[1:], key=lambda level: level.last_tick - level.first_tick).first_tick
         seen = f"{speeds[0]:.3g} ticks/s at first, {speeds[-1]:.3g} at the end, with a step at tick {at:,}"
-        if not min(speeds[0], speeds[-1]) <= min(speeds) <= max(speeds) <= max(speeds[0], speeds[-1]):
-            seen = f"stretches of {min(speeds):.3g} to {max(speeds):.3g} ticks/s"
-            seen += f", the longest after the first from tick {at:,} on"
+        slowest, fastest, ends = min(speeds), max(speeds), (speeds[0], speeds[-1])
+        if slowest < min(ends) or fastest > max(ends):
+            longest = f"the longest after the first from tick {at:,} on"
+            seen = f"stretches of {slowest:.3g} to {fastest:.3g} ticks/s, {longest}"
         return f"{seen}; shown is the mean", "look at what changed there, or run longer at the new speed"
     if reason is Reason.TWO_SPEEDS:
         return (

@@ -15,8 +15,8 @@ ASKED_PCT = 15.0
 healthy verdict says that it may be an evaluation. Own, 2026-11."""
 
 READY_FRAC = 0.9
-"""Of the reads: a batch was waiting, so it is not for want of batches that the
-training waits. Own, 2026-11."""
+"""Of the reads: a batch was waiting, so it is not for want of batches that the training waits. Own,
+2026-11."""
 UNEXPLAINED_PCT = 10.0
 """Lost time that no cause explains and that is still too much to call a run healthy: own, 2026-11; the
 warning line of TraceML."""

@@ -104,18 +104,20 @@ class Hook:
         """`original` as a phase of the training thread; after it, outside the phase, `ends` is told its
         first argument."""
         closely = self.timed(original, phase, joins, ends)
+        within = self._always
         if phase in SPLIT:
             within = self._passed_over if ends is None else self._passed_over_to_its_end
-            call = within(original, closely, phase, ends)
-            self.agent.originals[call] = original
-            return call
+        call = within(original, closely, phase, ends)
+        self.agent.originals[call] = original
+        return call
+
+    def _always(self, original, closely, _phase, _ends):
         tracing = tracing_check()
 
         @functools.wraps(original)
         def call(*args, **kwargs):
             return original(*args, **kwargs) if tracing() else closely(*args, **kwargs)
 
-        self.agent.originals[call] = original
         return call
 
     def timed(self, original, phase, joins=None, ends=None):
