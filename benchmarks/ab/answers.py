@@ -133,10 +133,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=25.0)
     parser.add_argument("--pairs", type=int, default=3, help="at most; 3 to 16")
     parser.add_argument("--window", default="6s", help="of steady training in each trial")
-    parser.add_argument("--only", help="questions whose name begins so")
+    parser.add_argument("--only", action="append", help="questions whose name begins so; again for more")
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
     args = parser.parse_args()
-    chosen = [question for question in QUESTIONS if question.name.startswith(args.only or "")]
+    chosen = [question for question in QUESTIONS if question.name.startswith(tuple(args.only or [""]))]
     if args.list:
         for question in chosen:
             print(

@@ -60,7 +60,13 @@ def tried(tmp_path: Path, code: str, mode: GuardMode, for_s: float = 120.0) -> T
         pytest.skip(f"no {mode.value} here")
     folder = tmp_path / "ab" / mode.value
     spec = TrialSpec(
-        (sys.executable, str(script)), dict(os.environ), folder, for_s, (uuid(),), mode, cwd=project
+        (sys.executable, str(script)),
+        dict(os.environ),
+        folder,
+        for_s,
+        devices=(uuid(),),
+        guard=mode,
+        cwd=project,
     )
     return run_trial(spec)
 
