@@ -7,6 +7,7 @@ from stoker.diagnose.causes.signals import GpuSignals, Signals, signals, waits
 from stoker.diagnose.causes.thresholds import (
     ASKED_PCT,
     BUSY_FOR_BATCH_PCT,
+    COMPILED_PCT,
     HEALTHY_CEILING,
     HEALTHY_WORK_PCT,
     LITTLE_WORK_FRAC,
@@ -19,6 +20,8 @@ from stoker.diagnose.causes.thresholds import (
 from stoker.diagnose.gpu_causes import Source
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Finding, Outcome, Severity, Verdict
+
+LONGER = "a longer run: stoker run --for 60s -- …"
 
 
 def verdict(summary: Summary) -> Verdict:
@@ -34,7 +37,14 @@ def verdict_on(found: Signals | None) -> Verdict:
         if outside is not None:
             return Verdict(Outcome.CAUSES, outside.says, (outside,))
         seen = f"{found.ticks} ticks in {found.window_s:.1f} s are too few for a cause"
-        return _cannot(seen, "a longer run: stoker run --for 60s -- …")
+        return _cannot(seen, LONGER)
+    compiled_pct = found.host_pct["compile"]
+    if compiled_pct >= COMPILED_PCT and not found.compiles_on:
+        seen = (
+            f"torch.compile was at work for {compiled_pct:.0f} % of the {found.window_s:.0f} s of training, "
+            "and then had finished: too little is left to tell what a usual step costs"
+        )
+        return _cannot(seen, LONGER)
     return judge(found)
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
 from stoker.diagnose.labels import moment
 from stoker.diagnose.pace import Pace, of_rows, of_ticks
@@ -19,6 +20,14 @@ from stoker.model.record import NOTHING, Mark, ProcessRecord, Sums, Tick, TickTi
 MISSING_FRAC, MISSING_S = 0.02, 1.5
 """The files of ticks may lack as much of the train stage, by share and by time, and still stand for it."""
 LONG_WARMUP_FRAC = 0.25
+KEPT_FRAC = 1 / 3
+"""Of the train stage: where less would be left, no warm-up is cut."""
+FIRST_TICKS, FIRST_LONG, FIRST_MATTERS_FRAC = 3, 3.0, 0.01
+"""One of the first ticks that takes so many times the usual, and such a share of the training, is set-up:
+what is made when it is first used (handles, plans, worker processes). It will not come again."""
+COMPILING_FRAC, COMPILING_PAUSE_S = 0.1, 5.0
+"""A row with as much torch.compile in it is compiling. The first compiling has ended when there was none for
+as long as it took, and for as many seconds: what is compiled later is the training's own."""
 
 _Piece = tuple[float, int, float]
 
@@ -88,7 +97,7 @@ def training_window(record: ProcessRecord, periods: Sequence[float] = ()) -> Win
     found, start_s = _judged(record, train, rows, whole, periods)
     steady = [part for span in train if (part := _after(span, start_s, rows)) is not None]
     content = sum_of(steady)
-    if content.t_s < whole.t_s / 3 or content.ticks < 2:
+    if content.t_s < KEPT_FRAC * whole.t_s or content.ticks < 2:
         remark = f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s"
         return Window(whole, 0.0, remark, found, _times(train))
     warmup_s = whole.t_s - content.t_s
@@ -99,18 +108,45 @@ def _judged(
     record: ProcessRecord, train: list[Span], rows: list[Sums], whole: Sums, periods: Sequence[float]
 ) -> tuple[Steadiness | None, float]:
     """What the ticks say, and when the warm-up ended."""
+    compiled_s = _compiled_s(train, rows, whole)
     times = _all_ticks(record, whole)
-    if times is not None and (pace := of_ticks(times.duration_s)) is not None:
-        found = judge(pace, periods)
-        return found, times.end_s[found.warmup_ticks - 1] if found.warmup_ticks else 0.0
-    early_s = warmup_end_s(record.ticks)
+    if times is not None:
+        first = bisect_right(times.end_s, compiled_s)
+        first += _set_up_ticks(times.duration_s[first:])
+        pace = of_ticks(times.duration_s[first:])
+        if pace is not None:
+            found = judge(pace, periods)
+            first += found.warmup_ticks
+            return found, times.end_s[first - 1] if first else 0.0
+    early_s = max(compiled_s, warmup_end_s(record.ticks))
     late = [part for span in train if (part := _after(span, early_s, rows)) is not None]
-    pieces = list(_pieces(late, rows))
+    pieces = [(end.t_s, end.ticks - start.ticks, end.t_s - start.t_s) for start, end in _pieces(late, rows)]
     by_rows: Pace | None = of_rows((ticks, seconds) for _, ticks, seconds in pieces)
     if by_rows is None:
         return None, early_s
     found = judge(by_rows, periods)
     return found, _time_of_tick(pieces, found.warmup_ticks) if found.warmup_ticks else early_s
+
+
+def _compiled_s(train: list[Span], rows: list[Sums], whole: Sums) -> float:
+    """When the first compiling had ended; 0 where there was none, or too little came after it."""
+    end_s, done_s, passed_s = 0.0, 0.0, 0.0
+    for start, end in _pieces(train, rows):
+        piece = end.minus(start)
+        if piece.phase("compile") >= COMPILING_FRAC * piece.t_s > 0:
+            if passed_s - done_s > max(done_s, COMPILING_PAUSE_S):
+                break
+            end_s, done_s = end.t_s, passed_s + piece.t_s
+        passed_s += piece.t_s
+    return end_s if whole.t_s - done_s >= KEPT_FRAC * whole.t_s else 0.0
+
+
+def _set_up_ticks(durations_s: Sequence[float]) -> int:
+    """How many at the beginning are not like the rest because they are the first."""
+    if len(durations_s) <= FIRST_TICKS:
+        return 0
+    long_s = max(FIRST_LONG * median(durations_s), FIRST_MATTERS_FRAC * sum(durations_s))
+    return max((n for n in range(1, FIRST_TICKS + 1) if durations_s[n - 1] > long_s), default=0)
 
 
 def _all_ticks(record: ProcessRecord, whole: Sums) -> TickTimes | None:
@@ -171,13 +207,12 @@ def _after(span: Span, start_s: float, rows: list[Sums]) -> Span | None:
     return Span(span.stage, later, span.end) if later is not None else None
 
 
-def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[_Piece]:
-    """The parts cut at every row that was written: when each piece ended, its ticks and seconds."""
+def _pieces(parts: Sequence[Span], rows: list[Sums]) -> Iterator[tuple[Sums, Sums]]:
+    """The parts cut at every row that was written: where each piece begins and ends."""
     times = [row.t_s for row in rows]
     for part in parts:
         within = rows[bisect_right(times, part.start.t_s) : bisect_left(times, part.end.t_s)]
-        for earlier, later in pairwise([part.start, *within, part.end]):
-            yield later.t_s, later.ticks - earlier.ticks, later.t_s - earlier.t_s
+        yield from pairwise([part.start, *within, part.end])
 
 
 def sum_of(parts: Sequence[Span]) -> Sums:

@@ -640,3 +640,13 @@ def test_a_part_of_the_model_that_is_not_trained_shows_in_the_models_calls() -> 
     assert "SK406" not in codes(on_gpu({}, host, gpu=alone, acting_pct=64.0)), "a policy on the CPU"
     thrash = replace(alone, memory=MemoryTrend(frees_per_tick=20.0))
     assert codes(on_gpu({}, host, gpu=thrash)) == ["SK407"], "cudaFree waits as long"
+
+
+def test_compiling_that_has_finished_is_no_cause() -> None:
+    """A short run shows the first compiling, which every compiled training has."""
+    storm = FOUND["SK205"]
+    assert verdict_on(replace(storm, compile_late_pct=30.0)).findings[0].code == "SK205"
+    told = verdict_on(replace(storm, window_s=8.0, compile_late_pct=0.0))
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert told.text.startswith("torch.compile was at work for 40 % of the 8 s of training, and then had fin")
+    assert not told.findings

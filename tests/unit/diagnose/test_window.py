@@ -8,7 +8,7 @@ import pytest
 
 from stoker.diagnose.steady import warmup_samples
 from stoker.diagnose.window import spans, stage_seconds, training_window
-from stoker.model.record import Mark
+from stoker.model.record import PHASES, Mark, ProcessRecord
 
 Make = Any
 
@@ -153,6 +153,49 @@ def test_ticks_that_do_not_cover_the_training_are_not_taken_for_it(make: Make) -
     half = training_window(replace(record, ticks=record.ticks[:600])).steadiness
     assert half is not None
     assert half.sample_ticks > 1, "rows of a second"
+
+
+def compiling(make: Make, when: set[int], seconds: int = 60) -> ProcessRecord:
+    """Nothing but torch.compile in some of its seconds, and hardly a tick."""
+    speeds = [0.05 if second in when else 1.0 for second in range(seconds)]
+    record: ProcessRecord = make.training({"forward": 1.0}, speeds=speeds, seconds=seconds)
+    place, rows = PHASES.index("compile"), []
+    for second, row in enumerate(record.seconds):
+        phases = list(row.sums.phase_s)
+        phases[place] = float(sum(one < second for one in when))
+        phases[PHASES.index("forward")] -= phases[place]
+        rows.append(replace(row, sums=replace(row.sums, phase_s=tuple(phases))))
+    return replace(record, seconds=tuple(rows), marks=(Mark("train", rows[0].sums),))
+
+
+@pytest.mark.parametrize(
+    ("when", "cut_s"),
+    [
+        ({0, 1, 2}, 3.0),
+        ({0, 1, 4, 5, 6, 10}, 11.0),
+        ({0, 1, 2, 40}, 3.0),
+        ({30}, 0.0),
+        (set(range(0, 60, 3)), 1.0),  # its first tick, as in any training
+        (set(range(55)), 0.0),
+    ],
+    ids=["once", "with pauses", "again, much later", "only later", "all the time", "nothing else"],
+)
+def test_what_is_compiled_first_is_warm_up(make: Make, when: set[int], cut_s: float) -> None:
+    assert training_window(compiling(make, when)).warmup_s == pytest.approx(cut_s, abs=0.1)
+
+
+def test_compiling_is_cut_off_a_short_run_as_well(make: Make) -> None:
+    window = training_window(compiling(make, {0, 1}, seconds=8))
+    assert (window.warmup_s, window.seconds) == (pytest.approx(2.0), pytest.approx(6.0))
+    assert window.content.phase("compile") == 0
+
+
+@pytest.mark.parametrize(("first_s", "cut"), [(1.0, True), (0.14, False)], ids=["long", "no matter"])
+def test_a_first_tick_that_sets_things_up(make: Make, first_s: float, cut: bool) -> None:
+    record = make.training({"forward": 1.0}, seconds=15)
+    first = record.ticks[0]
+    ticks = (replace(first, duration_s=first_s), *record.ticks[1:])
+    assert bool(training_window(replace(record, ticks=ticks)).warmup_s) is cut
 
 
 def test_a_process_without_rows_has_no_spans(make: Make) -> None:

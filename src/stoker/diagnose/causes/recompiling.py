@@ -19,6 +19,8 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
+    if not found.compiles_on:
+        return None
     line = found.top_line("compile")
     return finding(
         CODE,

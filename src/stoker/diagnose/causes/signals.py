@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
 from stoker.diagnose.causes.thresholds import (
+    COMPILES_ON_PCT,
     ELSEWHERE_CORES,
     READS_FRAC,
     READS_STORM,
@@ -132,6 +133,13 @@ class Signals:
     """Of the model's calls without gradients: those with one row of what is trained in batches."""
     own_evaluation: OwnEvaluation | None = None
     """Of tensors in memory, where no environment is seen."""
+    compile_late_pct: float | None = None
+    """Of the last third of the window, in torch.compile; None: not known."""
+
+    @property
+    def compiles_on(self) -> bool:
+        """Not just once, at the beginning."""
+        return self.compile_late_pct is None or self.compile_late_pct >= COMPILES_ON_PCT
 
     @property
     def lost_of(self) -> str:
@@ -242,12 +250,25 @@ def signals(summary: Summary) -> Signals | None:
         own_step=stepped,
         one_row_frac=one_row_frac(main.record.shapes),
         own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record, main.phase_pct),
+        compile_late_pct=_compile_late_pct(main),
     )
 
 
 def _span(main: Trainer) -> tuple[float | None, float | None]:
     parts = main.window.parts
     return (parts[0][0], parts[-1][1]) if parts else (None, None)
+
+
+def _compile_late_pct(main: Trainer) -> float | None:
+    start_s, end_s = _span(main)
+    if start_s is None or end_s is None:
+        return None
+    late_s = end_s - (end_s - start_s) / 3
+    rows = [row.sums for row in main.record.seconds if late_s <= row.sums.t_s <= end_s]
+    if len(rows) < 2:
+        return None
+    late = rows[-1].minus(rows[0])
+    return 100 * late.phase("compile") / late.t_s if late.t_s > 0 else None
 
 
 def _lost(main: Trainer, use: GpuUse | None, hidden: frozenset[str]) -> dict[str, float | None]:

@@ -26,6 +26,10 @@ MIN_WINDOW_S = 2.0
 """TraceML 0.5.0 wants 20 steps for a critical finding; two seconds have two rows at
 least (own). 2026-11."""
 
+COMPILES_ON_PCT, COMPILED_PCT = 1.0, 5.0
+"""Of the last third of the window: with less, torch.compile has finished. Of the whole window: with more of
+a compiling that has finished, the figures are not those of a usual step. Own, 2026-11."""
+
 # Input
 SUPPLY_MARGIN = 1.10
 """Workers that can deliver a tenth more than the training takes are not too few: own, 2026-11."""
