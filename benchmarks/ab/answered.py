@@ -1,6 +1,6 @@
 """Answers of `answers.py`, collected into one file for the record, and shown as a table.
 
-    python benchmarks/ab/answered.py FOLDER --save FILE         # what FOLDER has, in one file
+    python benchmarks/ab/answered.py FOLDER --save FILE         # what FOLDER has, and FILE had before
     python benchmarks/ab/answered.py FILE                       # the table, as Markdown
 
 Trials are kept with their rates, windows and counters; the curves of the loss are left out.
@@ -111,10 +111,16 @@ def main() -> int:
         whole = json.loads(args.source.read_text())
         answers, about = whole["answers"], whole["about"]
     if args.save:
+        if args.save.exists():
+            earlier = json.loads(args.save.read_text())
+            answers, about = (
+                {**earlier["answers"], **answers},
+                "; ".join(filter(None, [earlier["about"], about])),
+            )
         args.save.write_text(json.dumps({"about": about, "answers": answers}, indent=1) + "\n")
     print(table(answers))
-    intervals = [name for name in answers if name.startswith("offpolicy_interval")]
-    print(f"\nupdate interval: {together(answers, intervals)}")
+    for words, of in {"update interval": "offpolicy_interval_", "bf16": "_bf16", "fused": "_fused"}.items():
+        print(f"\n{words}: {together(answers, [name for name in answers if of in name])}")
     return 0
 
 
