@@ -32,6 +32,7 @@ from card import command
 from gpu_counters import Counters, Reading, open_counters, read_counters
 from gpu_loops import ASIDE, LOOPS, Stretch
 
+from stoker.diagnose.deep import behind_s, less_behind
 from stoker.diagnose.gpu_view import copying_pct
 
 LIMIT = 3.0
@@ -43,8 +44,6 @@ WAYS = {
     "before_any_profiler": "before any profiler",
 }
 JUDGED = "unprofiled"
-BEHIND_S = 1e-6
-"""What the card counts as busy behind each piece of work, if the gap is as long (README.md)."""
 
 
 def main() -> int:
@@ -96,7 +95,7 @@ def told(result: dict[str, Any]) -> dict[str, Any]:
                 figures = f"{r['counter_pct']:5.1f} against {r['truth_pct']:5.1f} % ({r['off']:+.2f})"
             words.append(f"{source} {figures}, {r['seconds']:.1f} s")
         print("   ".join(words), flush=True)
-    print(f"  less {1e6 * BEHIND_S:g} us behind each piece: {result['less_behind']}", flush=True)
+    print(f"  with a deep window, as Stoker shows it: {result['with_deep_off']}", flush=True)
     return result
 
 
@@ -135,13 +134,6 @@ def judged_loop(name: str, loop: dict[str, Any], readings: Sequence[Reading]) ->
     iteration_ms, slow_ms = 1000 * iteration_s(between), 1000 * iteration_s(windows)
     pieces = sum(window["activities"] for window in windows) / sum(w["iterations"] for w in windows)
     offs = {source: r["off"] for source, r in ways[JUDGED].items()}
-    seconds = {"same_window": iteration_s(windows), "unprofiled": iteration_s(between)}
-    less_behind = {
-        f"{way}, {source}": round(found["off"] - 100 * behind_s(windows) / each_s, 3)
-        for way, each_s in seconds.items()
-        for source, found in ways[way].items()
-        if found["off"] is not None
-    }
     beyond_us = {
         source: None if off is None or not pieces else round(10 * off * iteration_ms / pieces, 3)
         for source, off in offs.items()
@@ -150,7 +142,7 @@ def judged_loop(name: str, loop: dict[str, Any], readings: Sequence[Reading]) ->
         "loop": name,
         "off": offs,
         "beyond_us": beyond_us,
-        "less_behind": less_behind,
+        "with_deep_off": with_deep(windows, between, readings),
         "work_ms": round(1000 * mean(work_s), 4),
         "iteration_ms": round(iteration_ms, 4),
         "first_iteration_ms": round(1000 * iteration_s([first]), 4),
@@ -170,10 +162,32 @@ def beside(work_s: Sequence[float]) -> list[float]:
     return [mean(work_s[max(0, n - 1) : n + 1]) for n in range(len(work_s) + 1)]
 
 
-def behind_s(windows: Sequence[dict[str, Any]]) -> float:
-    """In an iteration: of each gap between two pieces of work BEHIND_S at most."""
-    gaps = (later[0] - earlier[1] for window in windows for earlier, later in pairwise(window["busy"]))
-    return sum(min(gap, BEHIND_S) for gap in gaps) / sum(window["iterations"] for window in windows)
+def with_deep(
+    windows: Sequence[dict[str, Any]], between: Sequence[dict[str, Any]], readings: Sequence[Reading]
+) -> dict[str, float]:
+    """How far off is what the product shows where there is a deep window? The first window stands for it, the
+    others and the stretches between them are judged."""
+    deep, others, later = windows[0], windows[1:], between[2:]
+    if not others:
+        return {}
+    busy_s = total_s(deep["busy"])
+    behind = behind_s((earlier[1], later[0]) for earlier, later in pairwise(deep["busy"]))
+    work_s = [total_s(window["busy"]) / window["iterations"] for window in others]
+    ways = {
+        "same_window": (others, by_source(readings, lambda found: compared(found, others))),
+        "unprofiled": (
+            later,
+            by_source(readings, lambda found: unprofiled(found, later, beside(work_s)[1:])),
+        ),
+    }
+    offs: dict[str, float] = {}
+    for way, (stretches, found) in ways.items():
+        usual = busy_s / deep["iterations"] / iteration_s(stretches)
+        for source, r in found.items():
+            if r["off"] is not None:
+                shown = less_behind(r["counter_pct"] / 100, min(1.0, usual), busy_s, behind)
+                offs[f"{way}, {source}"] = round(100 * shown - r["truth_pct"], 3)
+    return offs
 
 
 def by_source(

@@ -50,6 +50,25 @@ def test_only_readings_within_a_window_are_compared(accuracy: Any) -> None:
     assert accuracy.gpu_busy.compared(readings[:1], [window])["off"] is None
 
 
+def test_one_window_stands_for_a_deep_one_and_the_others_are_judged(accuracy: Any) -> None:
+    """Kernels of 100 us, the counter says 101; a thousand in each second."""
+
+    def window(begin: float) -> dict[str, Any]:
+        busy = [[begin + n / 1000, begin + n / 1000 + 100e-6] for n in range(1000)]
+        return {"begin_s": begin, "end_s": begin + 1, "busy": busy, "kernels_busy": busy, "iterations": 1}
+
+    between = [{"begin_s": at, "end_s": at + 1.0, "iterations": 1} for at in (0.0, 2.0, 4.0)]
+    readings = [
+        accuracy.gpu_counters.Reading(source, at + 0.01, at + 0.99, 10.1)
+        for at in range(5)
+        for source in ("gpm", "samples", "nvml")
+    ]
+    found = accuracy.gpu_busy.with_deep([window(1.0), window(3.0)], between, readings)
+    assert set(found) == {"same_window, gpm", "same_window, nvml", "unprofiled, gpm", "unprofiled, nvml"}
+    assert max(map(abs, found.values())) < 0.02
+    assert accuracy.gpu_busy.with_deep([window(1.0)], between[:2], readings) == {}
+
+
 @pytest.mark.parametrize("shift_s", [0.0, 1_700_000_000.0], ids=["wall clock", "other clock"])
 def test_samples_of_the_driver_speak_of_the_time_before_them(accuracy: Any, shift_s: float) -> None:
     rows = ((1_000_000, 50.0), (1_200_000, 60.0), (1_400_000, 70.0))

@@ -31,6 +31,9 @@ LONG_GAP_S = 1e-3
 """Python launches a kernel in some hundredths of a millisecond: in a longer gap the host does something else.
 On an H200 all gaps of launch-bound trainings were shorter; those of a model with a part on the CPU, and of
 Python loops, were longer (58 trainings, 2026-11-16)."""
+BEHIND_S = 1e-6
+"""So much behind each piece of work the counters call busy, if the gap is as long: kernels of 1, 3 and 30 us
+alike (H200, GPM and NVML, benchmarks/accuracy, 2026-11-16)."""
 FEW_DETAILS = 20
 ROUNDING_S = 1e-6
 
@@ -61,6 +64,8 @@ class Gaps:
     longest_s: float = 0.0
     long_by_phase_s: dict[str, float] = field(default_factory=dict)
     """Of those, the parts of gaps within one phase that are too long for a launch."""
+    behind_s: float = 0.0
+    """What the counters call busy of them."""
 
     @property
     def real_s(self) -> float:
@@ -133,6 +138,20 @@ def usual_busy_frac(use: DeviceUse, usual_tick_s: float | None) -> float | None:
     if use.busy_per_tick_s is None or not usual_tick_s:
         return None
     return min(1.0, use.busy_per_tick_s / usual_tick_s)
+
+
+def without_behind(counted_frac: float, use: DeviceUse, usual_tick_s: float | None) -> float:
+    """What the counters call busy, less what they count behind each piece of work. How much that is without
+    the profiler, under which gaps are longer, the work of a tick tells, and the gaps how much it may be."""
+    usual = usual_busy_frac(use, usual_tick_s)
+    busy_s = use.busy_frac * use.seconds
+    if usual is None or busy_s <= 0:
+        return counted_frac
+    return less_behind(counted_frac, usual, busy_s, use.gaps.behind_s)
+
+
+def less_behind(counted_frac: float, usual_frac: float, busy_s: float, behind_s: float) -> float:
+    return min(counted_frac, max(usual_frac, counted_frac * busy_s / (busy_s + behind_s)))
 
 
 def _device(trace: DeepTrace, device: int) -> DeviceUse:
@@ -210,7 +229,12 @@ def gaps(busy: Sequence[Interval], window: Interval, host: Sequence[HostSpan]) -
         by_phase_s=by_phase(free, host),
         longest_s=max((end - start for start, end in free), default=0.0),
         long_by_phase_s=_long_by_phase([gap for gap in free if gap[1] - gap[0] > LONG_GAP_S], host),
+        behind_s=behind_s(free),
     )
+
+
+def behind_s(free: Iterable[Interval]) -> float:
+    return sum(min(end - start, BEHIND_S) for start, end in free)
 
 
 def _long_by_phase(free: Iterable[Interval], host: Sequence[HostSpan]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stoker.diagnose.deep import DeviceUse, usual_busy_frac
+from stoker.diagnose.deep import DeviceUse, usual_busy_frac, without_behind
 from stoker.diagnose.gpu_causes import Causes, Known, Source, by_gaps, by_lead, with_long_gaps
 from stoker.diagnose.gpu_view import GpuView
 from stoker.model.lead import Lead
@@ -218,7 +218,9 @@ def _busy(
 ) -> tuple[float | None, Source | None]:
     if view is not None and view.busy_pct is not None:
         source = next((one for one in Source if one == view.busy_source), None)
-        return _share(view.busy_pct), source
+        counted_pct = _share(view.busy_pct)
+        less = without_behind(counted_pct / 100, deep, usual_tick_s) if deep else None
+        return counted_pct if less is None else 100 * less, source
     usual = usual_busy_frac(deep, usual_tick_s) if deep else None
     return (None, None) if usual is None else (_share(100 * usual), Source.DEEP)
 

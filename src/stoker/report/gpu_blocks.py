@@ -178,8 +178,10 @@ def _busy(use: GpuUse) -> list[str]:
     budget, view = use.budget, use.view
     if budget.busy_pct is None:
         return ["busy is not measured"]
-    source = f" ({SOURCES[budget.busy_source]})" if budget.busy_source else ""
-    parts = [f"busy {budget.busy_pct:.1f} %{source}"]
+    source = SOURCES[budget.busy_source] if budget.busy_source else ""
+    if view is not None and view.busy_pct is not None and view.busy_pct - budget.busy_pct >= SMALL_PCT:
+        source += f"; {view.busy_pct - budget.busy_pct:.1f} counted behind kernels are left out"
+    parts = [f"busy {budget.busy_pct:.1f} %{f' ({source})' if source else ''}"]
     if view is not None:
         known = {
             "SM active": view.sm_active_pct,

@@ -13,6 +13,7 @@ from stoker.diagnose.deep import (
     use_by_device,
     usual_busy_frac,
     without,
+    without_behind,
 )
 from stoker.model.deep import Activity, DeepNote, DeepTrace, DeviceEvent, HostSpan
 
@@ -116,6 +117,18 @@ def test_usual_busyness_is_of_the_tick_without_the_profiler() -> None:
     assert usual_busy_frac(use, 0.4) == pytest.approx(0.25)
     assert usual_busy_frac(use, 0.05) == 1.0
     assert usual_busy_frac(use, None) is None
+
+
+def test_what_counters_call_busy_behind_each_kernel_is_left_out() -> None:
+    """A thousand kernels of 2 us a tick: the counters say 3 for each."""
+    kernels = [kernel(n * 1e-4, n * 1e-4 + 2e-6) for n in range(2000)]
+    use = only(trace(*kernels, ticks=2))
+    assert use.gaps.behind_s == pytest.approx(2e-3)
+    assert use.busy_per_tick_s == pytest.approx(2e-3)
+    assert without_behind(0.030, use, 0.1) == pytest.approx(0.02), "as many as the work of a tick says"
+    assert without_behind(0.045, use, 0.1) == pytest.approx(0.03), "and no more than the gaps"
+    assert without_behind(0.018, use, 0.1) == 0.018, "never up"
+    assert without_behind(0.030, use, None) == 0.030
 
 
 def test_copies_by_direction_and_memory() -> None:
