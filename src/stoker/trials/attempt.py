@@ -50,12 +50,13 @@ class Attempt:
     ticked: bool
     written: tuple[str, ...]
     """The user's names of files it wrote, in the shadow."""
-    resumed_from: tuple[Path, ...]
+    taken_up: tuple[Path, ...]
+    """What an earlier training left and it loaded, surely or likely."""
     last_words: str
 
     @property
     def saw_an_earlier_run(self) -> bool:
-        return self.result.resumed or (self.result.failure is not None and not self.ticked)
+        return bool(self.taken_up) or not self.ticked
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,7 @@ def _made(spec: TrialSpec, info: RunInfo, seen: _Watching, written: tuple[str, .
     if seen.exit.code == REFUSED and "stoker: the write guard failed" in tail:
         raise GuardFailed("the write guard could not be put up", seen=tail.strip().splitlines()[-1])
     resumed = outputs.seen_by_trial(outputs.resumed_from(spec.folder), spec.hide)
+    counted = outputs.seen_by_trial(outputs.counted_in(spec.folder), spec.hide)
     failed = classify_failure(tail, seen.exit, run.processes, hung=seen.hung, oom_killed=seen.oom_killed)
     result = TrialResult(
         folder=spec.folder,
@@ -173,7 +175,8 @@ def _made(spec: TrialSpec, info: RunInfo, seen: _Watching, written: tuple[str, .
         resumed=bool(resumed),
         hidden=spec.hide,
     )
-    return Attempt(result, bool(run.trainers), written, resumed, _last_words(run, tail))
+    taken_up = tuple(dict.fromkeys([*resumed, *counted]))
+    return Attempt(result, bool(run.trainers), written, taken_up, _last_words(run, tail))
 
 
 def _recorded(folder: Path, info: RunInfo, verdict: exits.Failure) -> Run:

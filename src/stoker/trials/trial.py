@@ -1,7 +1,8 @@
 """Run one trial: with its device for itself, behind a guard that works here, from step 0.
 
 Where the trial took up an earlier training, or refused to start because of what one left, it is made again
-with those files hidden, once or twice (`guard/outputs.py` has the rule).
+with those files hidden; where it misses a file that was, with that one shown (`guard/outputs.py` has the
+rule).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from stoker.trials.turn import check_free, look, wait_until_as_before
 
 __all__ = ["TrialResult", "TrialSpec", "run_trial"]
 
-ATTEMPTS = 3
-"""The first, and two more for a script that sees what an earlier run left."""
+ATTEMPTS = 4
+"""The first, and more for a script that sees what an earlier run left, or misses what was hidden."""
 
 
 def run_trial(spec: TrialSpec, *, gpus: Gpus | None = None, locks: Sequence[int] = ()) -> TrialResult:
@@ -81,26 +82,37 @@ def _on_gpus(spec: TrialSpec, cwd: Path, gpus: Gpus, locks: Sequence[int]) -> Tr
 
 
 def _from_step_0(spec: TrialSpec, cwd: Path, locks: Sequence[int]) -> TrialResult:
-    """Again with more hidden, while the script sees what an earlier run left."""
+    """Again with more hidden, while the script sees what an earlier run left; or with less, while it misses
+    something that was."""
     home = spec.folder.parent
-    hidden = {*spec.hide, *outputs.read_hidden(home), *outputs.named_outputs(spec.command, cwd)}
+    needed = set(outputs.read_paths(home, outputs.NEEDED))
+    hidden = {*spec.hide, *outputs.read_paths(home, outputs.HIDDEN)}
+    hidden |= set(outputs.named_outputs(spec.command, cwd)) - needed
     for number in range(ATTEMPTS):
         if number:
             shutil.rmtree(spec.folder)
         made = attempt(replace(spec, hide=tuple(sorted(hidden))), cwd, locks)
-        new = set(_to_hide(made, spec, cwd, hidden)) if spec.guard is not GuardMode.OFF else set()
-        hidden |= new
-        if new:
-            outputs.write_hidden(home, hidden)
-        if not new or not made.saw_an_earlier_run or made.result.exit.ended_by is EndedBy.USER:
+        if spec.guard is GuardMode.OFF or made.result.exit.ended_by is EndedBy.USER:
+            break
+        missed = set() if made.ticked else set(outputs.missed(made.last_words, hidden))
+        needed |= missed
+        new = set(_to_hide(made, spec, cwd, hidden, needed))
+        hidden = (hidden | new) - missed
+        if missed:
+            outputs.write_paths(home, outputs.NEEDED, needed)
+        if new or missed:
+            outputs.write_paths(home, outputs.HIDDEN, hidden)
+        if not missed and not (new and made.saw_an_earlier_run):
             break
     return made.result
 
 
-def _to_hide(made: Attempt, spec: TrialSpec, cwd: Path, hidden: Iterable[Path]) -> tuple[Path, ...]:
-    needed = outputs.named_inputs(spec.command, cwd)
-    learned = [*outputs.overwritten(made.written), *outputs.with_siblings(made.resumed_from)]
-    if made.result.failure is not None and not made.ticked:
+def _to_hide(
+    made: Attempt, spec: TrialSpec, cwd: Path, hidden: Iterable[Path], missed: Iterable[Path]
+) -> tuple[Path, ...]:
+    needed = [*outputs.named_inputs(spec.command, cwd), *missed]
+    learned = [*outputs.overwritten(made.written), *outputs.with_siblings(made.taken_up)]
+    if not made.ticked:
         learned += outputs.refused(made.last_words, cwd, needed)
     fitting = [path for path in learned if outputs.may_hide(path, cwd, needed)]
     return outputs.seen_by_trial(fitting, [cwd / path for path in hidden])

@@ -81,6 +81,23 @@ def test_a_data_set_is_no_checkpoint_and_a_folder_is_hidden_as_a_whole(
     assert tree_hash(project) == before
 
 
+@pytest.mark.parametrize("mode", GUARDS)
+def test_what_a_script_needs_is_shown_again_and_a_count_of_steps_hidden(
+    mode: GuardMode, project: Path, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (project / "data" / "tokens.bin").write_bytes(b"1234")
+    torch.save(["a", "b"], project / "vocab.pt")
+    torch.save({"model": torch.nn.Linear(4, 1).state_dict(), "step": 1700}, project / "weights.pt")
+    before = tree_hash(project)
+    for _ in range(2):
+        result = trial(mode, "inputs.py")
+        assert result.failure is None, log(result)
+        assert log(result) == "first step 0\ndone\n"
+        assert {path.name for path in result.hidden} == {"weights.pt"}
+    assert tree_hash(project) == before
+
+
 def test_an_overlay_catches_a_shell(project: Path, trial: Trial) -> None:
     before = tree_hash(project)
     result = trial(GuardMode.OVERLAY, "hostile.py", str(project), "--sh")

@@ -50,6 +50,16 @@ def test_a_complaint_names_what_is_to_be_hidden(cwd: Path) -> None:
     assert outputs.refused(f"reading {cwd / 'data'}", cwd) == ()
 
 
+def test_what_was_hidden_and_is_missed(cwd: Path) -> None:
+    hidden = [cwd / "out", cwd / "runs/x/best.pt", cwd / "pretrained.pt"]
+    assert outputs.missed(f"[Errno 2] No such file or directory: '{cwd}/pretrained.pt'", hidden) == (
+        hidden[2],
+    )
+    assert outputs.missed("FileNotFoundError: out/vocab.json", hidden) == (hidden[0],)
+    assert outputs.missed("not found: output.pt", hidden) == ()
+    assert outputs.missed("best.pt already exists", hidden) == ()
+
+
 def test_only_checkpoints_written_over_are_hidden(cwd: Path) -> None:
     written = [str(cwd / "runs/x/best.pt"), str(cwd / "runs/x/new.pt"), str(cwd / "train.py")]
     assert outputs.overwritten(written) == (cwd / "runs/x/best.pt",)

@@ -1,6 +1,7 @@
-"""Tell Stoker that the script took up an earlier training: an optimizer's state came from a file.
+"""Tell Stoker that the script took up an earlier training: an optimizer's state came from a file, or a file
+it loaded says how far a training had come.
 
-Pretrained weights alone are no resumption; a state of the optimizer is.
+Pretrained weights alone are no resumption; a state of the optimizer is. A count of steps beside them may be.
 """
 
 import functools
@@ -12,9 +13,14 @@ from itertools import islice
 from ..imports import after_import
 
 _loaded = []
+_counted = []
 _KEPT = 20
 _DEPTH, _LOOKS = 4, 200
 _PLAIN = (dict, OrderedDict, list, tuple)
+_COUNTS = (
+    "step steps global_step epoch epochs iter iters iteration iterations it update updates timestep timesteps"
+)
+_COUNTS = frozenset([*_COUNTS.split(), "num_timesteps", "env_steps", "total_steps", "num_updates"])
 
 
 def install():
@@ -52,8 +58,20 @@ def _watch_load(module):
 def _remember(source, content):
     path = source if isinstance(source, (str, bytes, os.PathLike)) else getattr(source, "name", None)
     if isinstance(path, (str, bytes, os.PathLike)):
-        _loaded.append((os.path.abspath(os.fsdecode(path)), _holds_optimizer(content)))
+        path = os.path.abspath(os.fsdecode(path))
+        _loaded.append((path, _holds_optimizer(content)))
         del _loaded[:-_KEPT]
+        if _holds_count(content):
+            _counted.append(path)
+            _write("counted", {"loaded": _counted[-_KEPT:]})
+
+
+def _holds_count(content):
+    """Of steps made, beside something else."""
+    if type(content) not in (dict, OrderedDict) or len(content) < 2:
+        return False
+    own = ((key, value) for key, value in islice(dict.items(content), _LOOKS) if type(key) is str)
+    return any(type(value) is int and value > 0 and key.lower() in _COUNTS for key, value in own)
 
 
 def _holds_optimizer(content):

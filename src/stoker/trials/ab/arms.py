@@ -37,6 +37,7 @@ FENCED = (
     "the write guard (fence) may have refused it: only Python's own writes are caught by that one; "
     "--guard redirect lets the others through to your files"
 )
+HIDDEN_SHOWN = 3
 _REFUSED = "Permission denied"
 RESUMED = "it took up an earlier training: it did not begin at step 0"
 
@@ -184,12 +185,10 @@ def _blank(turn: Turn, result: TrialResult, took_s: float) -> ArmMeasure:
 
 
 def _hidden(paths: Sequence[Path]) -> list[str]:
-    """By folder: a script may leave a checkpoint for every epoch."""
-    folders = sorted({str(path if path.is_dir() else path.parent) for path in paths})
-    return [
-        f"hidden from trials, so that they begin at step 0: what earlier runs left in {one}"
-        for one in folders
-    ]
+    """A script may leave a checkpoint for every epoch: some are named."""
+    named = ", ".join(str(path) for path in paths[:HIDDEN_SHOWN])
+    more = f" and {len(paths) - HIDDEN_SHOWN} more" if len(paths) > HIDDEN_SHOWN else ""
+    return [f"hidden from trials, as left by earlier runs: {named}{more}"] if paths else []
 
 
 def _failure(result: TrialResult, gave_up: str, guard: GuardMode) -> ArmFailure:

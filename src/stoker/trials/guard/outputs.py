@@ -4,10 +4,11 @@ to start.
 The rule, in this order:
 1. What a flag names as an output (`--out runs/x`, `output_dir=…`) and is there already, is hidden.
 2. A checkpoint the trial wrote over is hidden from the next trial on.
-3. Where an optimizer's state was loaded from a file, that file and those like it beside it are hidden, and
-   the trial is made again. Pretrained weights alone are left as they are.
+3. Where an optimizer's state, or a count of steps, was loaded from a file, that file and those like it
+   beside it are hidden, and the trial is made again. Pretrained weights alone are left as they are.
 4. Where the script ended before its first step saying that a path exists, that path is hidden, and the trial
    is made again.
+5. Where it ended before its first step missing a file that was hidden, that file is shown again, and stays so.
 Never hidden: the current folder or one above it, and whatever another part of the command line names.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-HIDDEN = "hidden.json"
+HIDDEN, NEEDED = "hidden.json", "needed.json"
 _OUTPUT_FLAG = re.compile(
     r"(?:^|[-_.])(?:out|output|outputs|save|saves|log|logs|work|run|runs|exp|experiment|results?|logdir|outdir"
     r"|savedir|workdir|rundir|ckpt|checkpoints?|tensorboard|tb|weights_out)(?:[-_.]?(?:dir|path|folder|root|to|file"
@@ -30,6 +31,7 @@ _OUTPUT_FLAG = re.compile(
 _INPUT_FLAG = re.compile(r"load|resume|init|pretrain|data|config|cfg|from|restore|input", re.IGNORECASE)
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".tar", ".pkl", ".bin", ".safetensors", ".npz", ".state", ".zip")
 _SAYS_EXISTS = re.compile(r"\bexists?\b|refus|overwrit|not empty", re.IGNORECASE)
+_SAYS_MISSING = re.compile(r"No such file|FileNotFound|not found|does not exist|doesn't exist", re.IGNORECASE)
 _START = re.compile(r"(?<![\w./])[\w./~]")
 _END = re.compile(r"[\s'\",;:)\]]|\.(?=\s|$)")
 _LINE_MAX = 2000
@@ -86,7 +88,16 @@ def overwritten(written: Iterable[str]) -> tuple[Path, ...]:
 
 def resumed_from(folder: Path) -> tuple[Path, ...]:
     """Files the training was taken up from, as told from inside; empty: it began anew."""
-    told = [path for content in _told(folder, "resumed") for path in content.get("loaded", ())]
+    return _loaded(folder, "resumed")
+
+
+def counted_in(folder: Path) -> tuple[Path, ...]:
+    """Files it loaded that say how far a training had come: likely this one."""
+    return _loaded(folder, "counted")
+
+
+def _loaded(folder: Path, name: str) -> tuple[Path, ...]:
+    told = [path for content in _told(folder, name) for path in content.get("loaded", ())]
     return tuple(dict.fromkeys(Path(path) for path in told if isinstance(path, str)))
 
 
@@ -140,6 +151,13 @@ def refused(text: str, cwd: Path, needed: Iterable[Path] = ()) -> tuple[Path, ..
     return tuple(found)
 
 
+def missed(text: str, hidden: Iterable[Path]) -> tuple[Path, ...]:
+    """Hidden paths, or what lies in them, named in a line that complains that something is not there."""
+    lines = [line[:_LINE_MAX] for line in text.splitlines() if _SAYS_MISSING.search(line)]
+    named = {path: re.compile(rf"(?<!\w){re.escape(path.name)}(?!\w)") for path in hidden}
+    return tuple(path for path, name in named.items() if any(map(name.search, lines)))
+
+
 def _existing_in(line: str, cwd: Path) -> list[str]:
     """Paths that are there, the longest at each place: a name may hold blanks and quotes."""
     found, place = [], 0
@@ -167,17 +185,17 @@ def named_inputs(command: Sequence[str], cwd: Path) -> tuple[Path, ...]:
     )
 
 
-def read_hidden(folder: Path) -> tuple[Path, ...]:
+def read_paths(folder: Path, name: str) -> tuple[Path, ...]:
     """Learned by the trials before."""
     try:
-        content = json.loads((folder / HIDDEN).read_text(encoding="utf-8"))
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
         return tuple(Path(path) for path in content if isinstance(path, str))
     except (OSError, ValueError, TypeError):
         return ()
 
 
-def write_hidden(folder: Path, paths: Iterable[Path]) -> None:
+def write_paths(folder: Path, name: str, paths: Iterable[Path]) -> None:
     text = json.dumps(sorted({str(path) for path in paths}), indent=1)
-    temporary = folder / f".{HIDDEN}.{os.getpid()}"
+    temporary = folder / f".{name}.{os.getpid()}"
     temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, folder / HIDDEN)
+    os.replace(temporary, folder / name)

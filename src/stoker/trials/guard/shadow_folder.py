@@ -45,7 +45,8 @@ def made_shadow(base: Path) -> Path:
 
 
 def written_paths(shadow: Path, mode: GuardMode) -> Iterator[str]:
-    """The user's names of all files a trial wrote; what it removed is not among them."""
+    """The user's names of all files a trial wrote; what it removed is not among them, nor what it only opened
+    for writing (`np.memmap` does, by default): such a copy is as old as the file itself."""
     if mode is GuardMode.OVERLAY:
         for layer in sorted(shadow.glob("layers/*")):
             covered = (layer / "of").read_text(encoding="utf-8", errors="surrogateescape")
@@ -58,6 +59,16 @@ def _files_below(folder: Path, covered: str) -> Iterator[str]:
     for here, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(here, name)
+            real = os.path.join(covered, os.path.relpath(path, folder))
             with contextlib.suppress(OSError):
-                if stat.S_ISREG(os.lstat(path).st_mode):
-                    yield os.path.join(covered, os.path.relpath(path, folder))
+                copy = os.lstat(path)
+                if stat.S_ISREG(copy.st_mode) and not _as_it_was(copy, real):
+                    yield real
+
+
+def _as_it_was(copy: os.stat_result, real: str) -> bool:
+    try:
+        found = os.lstat(real)
+    except OSError:
+        return False
+    return (copy.st_size, copy.st_mtime_ns) == (found.st_size, found.st_mtime_ns)
