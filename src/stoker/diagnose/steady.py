@@ -44,6 +44,7 @@ SCREEN = Limits(half_width=0.10, halves=0.025, slope=0.05)
 CYCLES_MIN = 3
 WARMUP_MIN, WARMUP_ERRORS = 0.01, 3.0
 """A lead is a warm-up where it is slower or faster by this share, and by as many standard errors."""
+CLEAR_WARMUP = 0.05
 STALL = 2.0
 """A sample of as many medians is a stall."""
 BLOCKS = 100
@@ -97,7 +98,7 @@ def judge(pace: Pace, periods: Sequence[float] = ()) -> Steadiness:
     sample = pace.sample_ticks()
     values = pace.tick_s(0, sample, pace.total_ticks // sample)
     if len(values) < SCREEN_SAMPLES or pace.seconds < SCREEN_S:
-        return _too_short(pace, sample)
+        return _too_short(pace, sample, _clear_warmup(values))
     long_enough = pace.total_ticks >= CONFIRM_SAMPLES * pace.group_ticks() or pace.seconds >= CONFIRM_S
     limits = CONFIRM if long_enough else SCREEN
     cut, settling = warmup_samples(values)
@@ -107,7 +108,7 @@ def judge(pace: Pace, periods: Sequence[float] = ()) -> Steadiness:
         further = _measured(pace, sample, values, min(2 * cut, len(values) // 2), periods, settling)
         window = further or window
     if window is None:
-        return _too_short(pace, sample)
+        return _too_short(pace, sample, cut)
     reason = why_not(window, limits)
     if reason is None:
         return _described(window, Verdict.STEADY if long_enough else Verdict.SCREENING)
@@ -125,6 +126,13 @@ def warmup_samples(values: Sequence[float]) -> tuple[int, bool]:
     if not cut or not _differs(batches[:cut], batches[cut:]):
         return 0, False
     return cut * BATCH, beyond and cut >= len(batches) // 2 - 1
+
+
+def _clear_warmup(values: Sequence[float]) -> int:
+    """Of a window too short to be judged: only a lead without which the speed is clearly another."""
+    cut, _ = warmup_samples(values)
+    rest = values[cut:]
+    return cut if cut and abs(fmean(values) / fmean(rest) - 1) > CLEAR_WARMUP else 0
 
 
 def _differs(lead: list[float], rest: list[float]) -> bool:
@@ -261,20 +269,22 @@ def _longer_for_a_claim(pace: Pace) -> str:
     return f"a claim from one run needs {_claim_s(pace):.0f} s of training"
 
 
-def _too_short(pace: Pace, sample: int) -> Steadiness:
+def _too_short(pace: Pace, sample: int, cut: int) -> Steadiness:
+    first = cut * sample
+    seconds = pace.seconds - pace.at(first)
     needed_s = max(SCREEN_S, SCREEN_SAMPLES * sample * pace.seconds / pace.total_ticks)
-    first = f"a first figure needs {needed_s:.0f} s of training"  # where ticks are long, that is a claim, too
+    help_ = f"a first figure needs {needed_s:.0f} s of training"  # where ticks are long, that is a claim, too
     return Steadiness(
         verdict=Verdict.UNSTEADY,
         reason=Reason.SHORT,
         seen=f"{pace.total_ticks:,} ticks in {pace.seconds:.1f} s",
-        help=first if needed_s >= _claim_s(pace) else f"{first}; {_longer_for_a_claim(pace)}",
-        ticks_per_s=pace.total_ticks / pace.seconds if pace.seconds > 0 else None,
+        help=help_ if needed_s >= _claim_s(pace) else f"{help_}; {_longer_for_a_claim(pace)}",
+        ticks_per_s=(pace.total_ticks - first) / seconds if seconds > 0 else None,
         low_per_s=None,
         high_per_s=None,
-        warmup_ticks=0,
-        first_tick=0,
+        warmup_ticks=first,
+        first_tick=first,
         last_tick=pace.total_ticks,
-        seconds=pace.seconds,
+        seconds=seconds,
         sample_ticks=sample,
     )

@@ -81,8 +81,9 @@ def stage_seconds(record: ProcessRecord, window: Window) -> dict[str, float]:
             seconds["train"] -= saving
             seconds["save"] = seconds.get("save", 0.0) + saving
     if window.warmup_s:
-        seconds["train"] -= window.warmup_s
-        seconds["warm-up"] = window.warmup_s
+        saved_s = seconds.get("save", 0.0) - window.content.phase("save")
+        seconds["warm-up"] = window.warmup_s - saved_s
+        seconds["train"] -= seconds["warm-up"]
     return {stage: value for stage, value in seconds.items() if value > 0}
 
 

@@ -185,3 +185,12 @@ def test_any_ticks_get_a_verdict(runs: list[tuple[float, int]], periods: list[fl
         assert found.low_per_s is not None
         assert found.ticks_per_s is not None
         assert found.low_per_s <= found.ticks_per_s
+
+
+def test_a_clear_warm_up_is_cut_off_a_short_window_as_well() -> None:
+    found = judged([*(3 * unit for unit in noise(60)), *noise(500)], tick_s=0.01)
+    assert found.reason is Reason.SHORT
+    assert 60 <= found.warmup_ticks <= 80
+    assert found.ticks_per_s == pytest.approx(100, rel=0.02)
+    little = judged([*(1.2 * unit for unit in noise(15)), *noise(600)], tick_s=0.01)
+    assert little.warmup_ticks == 0, "nothing that matters"

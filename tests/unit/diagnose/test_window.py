@@ -86,6 +86,15 @@ def test_stages_add_up_to_the_life_of_the_process(make: Make) -> None:
     assert [span.stage for span in spans(record)] == ["startup", "train", "eval", "train", "after"]
 
 
+def test_what_was_saved_in_the_warm_up_is_taken_off_it(make: Make) -> None:
+    record = make.training({"forward": 0.9, "save": 0.1}, speeds=[0.2] * 10 + [1.0] * 50)
+    window = training_window(record)
+    stages = stage_seconds(record, window)
+    assert stages["save"] == pytest.approx(6.0)
+    assert stages["warm-up"] == pytest.approx(0.9 * window.warmup_s)
+    assert stages["train"] == pytest.approx(0.9 * window.seconds)
+
+
 def test_the_warm_up_is_left_out_of_the_window(make: Make) -> None:
     record = make.training({"forward": 1.0}, speeds=[0.2] * 10 + [1.0] * 50)
     window = training_window(record)

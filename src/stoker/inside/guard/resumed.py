@@ -17,10 +17,10 @@ _counted = []
 _KEPT = 20
 _DEPTH, _LOOKS = 4, 200
 _PLAIN = (dict, OrderedDict, list, tuple)
-_COUNTS = (
-    "step steps global_step epoch epochs iter iters iteration iterations it update updates timestep timesteps"
+_COUNTS = frozenset(
+    "step steps global_step total_steps epoch epochs iter iters iteration iterations it update updates num_updates"
+    " timestep timesteps num_timesteps env_steps".split()
 )
-_COUNTS = frozenset([*_COUNTS.split(), "num_timesteps", "env_steps", "total_steps", "num_updates"])
 
 
 def install():

@@ -8,7 +8,7 @@ The rule, in this order:
    beside it are hidden, and the trial is made again. Pretrained weights alone are left as they are.
 4. Where the script ended before its first step saying that a path exists, that path is hidden, and the trial
    is made again.
-5. Where it ended before its first step missing a file that was hidden, that file is shown again, and stays so.
+5. Where it ended before its first step missing a file that was hidden, it is shown again, and stays so.
 Never hidden: the current folder or one above it, and whatever another part of the command line names.
 """
 
