@@ -9,7 +9,7 @@ import sys
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sampler, TensorDataset
 
 EPOCHS, SAMPLES = 3, 40
 
@@ -37,6 +37,10 @@ class Fragile(TensorDataset):
         return super().__getitem__(index)
 
 
+SHARED = torch.Generator().manual_seed(5)
+"""Of a sampler and of the training itself."""
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -58,6 +62,9 @@ def loader_of(kind: str) -> DataLoader:  # type: ignore[type-arg]
         return DataLoader(data, 8, sampler=Own())
     if kind == "generator":
         return DataLoader(data, 8, shuffle=True, generator=torch.Generator().manual_seed(3))
+    if kind == "replacement":
+        chosen = RandomSampler(data, replacement=True, num_samples=SAMPLES, generator=SHARED)
+        return DataLoader(data, 8, sampler=chosen)
     return DataLoader(data, 8, shuffle=True, num_workers=2 if kind == "workers" else 0)
 
 
@@ -72,7 +79,12 @@ def main() -> None:
     types, order, loss = set(), [], torch.zeros(())
     for epoch in range(EPOCHS):
         for images, number in early if early is not None and not epoch else loader:
-            made = model(images)
+            if kind == "replacement":
+                images = images + 0.01 * torch.randn(images.shape, generator=SHARED)
+            with torch.autocast("cpu", torch.bfloat16, enabled=kind == "autocast"):
+                made = model(images)
+            if kind == "autocast":
+                made["out"] = made["out"].float()
             types |= {str(made["out"].dtype), str(made["hidden"][0].dtype)}
             loss = judge(made["out"], number / SAMPLES)
             optimizer.zero_grad()

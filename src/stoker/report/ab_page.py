@@ -210,7 +210,8 @@ def _how(ended: Ended) -> list[str]:
         lines.append(_EXACT if plan.a != plan.b else "nothing differs: this shows the noise of the machine")
     if plan.windows.min_s < CONFIRMING.min_s:
         lines.append(
-            f"windows of {plan.windows.min_s:.3g} s: a longer warm-up, a slow drift or a rare stall may have been missed"
+            f"windows of {plan.windows.min_s:.3g} s: a longer warm-up, a slow drift or a rare stall may have "
+            "been missed"
         )
     if found.outcome is Outcome.SAME and found.estimate and found.estimate.p < found.estimate.p_needed:
         lines.append(f"there is a difference, too small to count: {100 * (found.estimate.ratio - 1):+.1f} %")

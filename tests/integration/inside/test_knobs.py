@@ -79,7 +79,12 @@ def test_the_loader_shows_its_workers(train: Training) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"), [("iterable", "every sample would be trained 2 times"), ("sampler", "not torch's")]
+    ("kind", "says"),
+    [
+        ("iterable", "every sample would be trained 2 times"),
+        ("sampler", "not torch's"),
+        ("replacement", "a random stream of the script's"),
+    ],
 )
 def test_workers_that_would_change_the_samples_are_refused(train: Training, kind: str, says: str) -> None:
     before, after = train(kind), train(kind, "num_workers=2")
@@ -125,6 +130,15 @@ def test_bf16_is_live_and_leaves_as_float32(train: Training) -> None:
     facts = after.watched.record.facts
     assert facts is not None
     assert facts.dtypes == ("bfloat16",)
+
+
+def test_off_is_not_in_effect_where_the_script_does_it_itself(train: Training) -> None:
+    assert train("plain", "bf16=off").report("bf16").state == "already"
+    before, after = train("autocast"), train("autocast", "bf16=off,compile=off,channels_last=off")
+    assert after.told == before.told
+    assert after.report("bf16").state == "refused"
+    assert "autocast to bfloat16" in after.report("bf16").why
+    assert after.report("compile").state == after.report("channels_last").state == "already"
 
 
 def test_compile_keeps_the_keys_and_compiles(train: Training) -> None:

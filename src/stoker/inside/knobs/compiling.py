@@ -33,7 +33,7 @@ class Compile(ModelKnob):
         name = type(module).__name__
         if not hasattr(module, "compile") or isinstance(module, torch.jit.ScriptModule):
             self.refuse("%s cannot be compiled in place" % name)
-        elif any(_is_compiled(part) for part in module.modules()):
+        elif self.by_script(module):
             usual = self.value == _USUAL  # by what the script compiles it cannot be told
             self.note(self.already if usual else self.refused, "already compiled by the script: %s" % name)
         elif len(self.seen) > _COMPILED_MAX:
@@ -41,6 +41,9 @@ class Compile(ModelKnob):
         else:
             self._compile(torch, module, name)
         return args, kwargs, context
+
+    def by_script(self, module):
+        return type(module).__name__ if any(map(_is_compiled, module.modules())) else ""
 
     def _compile(self, torch, module, name):
         importlib.import_module("torch._dynamo").config.suppress_errors = True

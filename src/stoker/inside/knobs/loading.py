@@ -294,6 +294,10 @@ def _why_not(loader, now, wanted):
     sampler = _foreign_sampler(loader)
     if sampler:
         return "its sampler %s is not torch's: workers would ask it ahead of the training" % sampler
+    if _draws_as_it_goes(loader):
+        return (
+            "its sampler draws again and again from a random stream of the script's: workers would ask ahead"
+        )
     method = _start_method()
     return None if method == "fork" else "processes are started by %s, which imports the script anew" % method
 
@@ -314,6 +318,14 @@ def _foreign_sampler(loader):
         if sampler is not None and kind.__module__.partition(".")[0] not in ("torch", "builtins"):
             return kind.__name__
     return None
+
+
+def _draws_as_it_goes(loader):
+    """Without a generator of the script's it has a stream of its own, or draws all at once."""
+    sampler = getattr(loader.batch_sampler, "sampler", None) or loader.sampler
+    if type(sampler).__name__ != "RandomSampler" or sampler.generator is None:
+        return False
+    return sampler.replacement or sampler.num_samples > len(sampler.data_source)
 
 
 def _start_method():

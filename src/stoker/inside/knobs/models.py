@@ -94,17 +94,30 @@ class ModelKnob(RuntimeKnob):
     def install(self, module):
         """`ModelCalls` calls it."""
 
+    def __init__(self, agent, value):
+        super().__init__(agent, value)
+        self.left = weakref.WeakSet()
+
     def around(self, module, args, kwargs, context):
-        if self.error is not None or self.value == "off":
-            self.already["left as the script has it"] = 1
+        if self.error is not None:
             return args, kwargs, context
         try:
             if self.tripwire is not None:
                 self.tripwire()
-            return self.change(module, args, kwargs, context)
+            if self.value != "off":
+                return self.change(module, args, kwargs, context)
+            if module not in self.left:
+                self.left.add(module)
+                self._leave(self.by_script(module))
         except Exception as error:
             self.fail(error, "call")
-            return args, kwargs, context
+        return args, kwargs, context
+
+    def _leave(self, found):
+        if found:
+            self.refuse("the script does it itself (%s): it can only be taken out there" % found)
+        else:
+            self.found("left as the script has it")
 
 
 class Bf16(ModelKnob):
@@ -113,12 +126,9 @@ class Bf16(ModelKnob):
     def change(self, module, args, kwargs, context):
         torch = sys.modules["torch"]
         parameter = next(module.parameters())
-        device = parameter.device.type
-        present = autocast_dtype(device)
-        if present is not None:
-            self.found("already set by the script: autocast to %s" % present)
-        elif parameter.dtype != torch.float32:
-            self.found("already set by the script: the model is in %s" % parameter.dtype)
+        device, present = parameter.device.type, self.by_script(module)
+        if present:
+            self.found("already set by the script: %s" % present)
         elif device not in ("cpu", "cuda"):
             self.refuse("not on a device called %s" % device)
         elif device == "cuda" and torch.cuda.get_device_capability(parameter.device)[0] < 8:
@@ -128,6 +138,14 @@ class Bf16(ModelKnob):
             capturing = device == "cuda" and torch.cuda.is_current_stream_capturing()
             context = torch.autocast(device, dtype=torch.bfloat16, cache_enabled=not capturing)
         return args, kwargs, context
+
+    def by_script(self, module):
+        parameter = next(module.parameters())
+        present = autocast_dtype(parameter.device.type)
+        if present is not None:
+            return "autocast to %s" % present
+        plain = parameter.dtype == sys.modules["torch"].float32
+        return "" if plain else "the model is in %s" % parameter.dtype
 
 
 class ChannelsLast(ModelKnob):
@@ -147,24 +165,32 @@ class ChannelsLast(ModelKnob):
             kwargs = {name: _channels_last(value) for name, value in kwargs.items()}
         return args, kwargs, context
 
+    def by_script(self, module):
+        last = sys.modules["torch"].channels_last
+        wide = [w for w in _filters(module) if w.shape[1] > 1 and w.shape[2] * w.shape[3] > 1]
+        done = wide and all(weight.is_contiguous(memory_format=last) for weight in wide)
+        return type(module).__name__ if done else ""
+
     def _convert(self, module):
-        torch = sys.modules["torch"]
-        weights = [m.weight for m in module.modules() if isinstance(m, torch.nn.Conv2d)]
-        wide = [w for w in weights if w.shape[1] > 1 and w.shape[2] * w.shape[3] > 1]
-        name, last = type(module).__name__, torch.channels_last
+        weights, name = _filters(module), type(module).__name__
         if not weights:
             return "nothing"
-        if wide and all(weight.is_contiguous(memory_format=last) for weight in wide):
+        if self.by_script(module):
             self.found("already set by the script: %s" % name)
         elif hasattr(module, "reducer") or hasattr(module, "_fsdp_wrapped_module"):
             self.refuse("%s: its gradients are laid out already" % name)
         elif any(weight.grad is not None for weight in weights):
             self.refuse("%s: it has gradients already" % name)
         else:
-            module.to(memory_format=last)
+            module.to(memory_format=sys.modules["torch"].channels_last)
             self.did("%s: %d convolutions" % (name, len(weights)))
             return "convert"
         return "nothing"
+
+
+def _filters(module):
+    convolution = sys.modules["torch"].nn.Conv2d
+    return [part.weight for part in module.modules() if isinstance(part, convolution)]
 
 
 def _channels_last(value):
