@@ -218,6 +218,25 @@ def test_named_in_the_script(name: str, use: str, recorded) -> None:
     assert not record.hook_failures
 
 
+@pytest.mark.parametrize(
+    ("returns", "steps"),
+    [
+        ("torch.zeros(8, 3), torch.zeros(8), torch.zeros(8, dtype=bool), {}", 8),
+        ("torch.zeros(8, 3), torch.zeros(8, 1)", 8),
+        ("torch.zeros(3), 0.5, False, {}", 1),
+        ("torch.zeros(8, 3), torch.zeros(8), torch.zeros(5)", 1),
+        ("torch.zeros(8, 3)", 1),
+    ],
+)
+def test_as_many_environments_as_rewards(returns: str, steps: int, recorded) -> None:
+    """A simulator of the user's own that does not say how many it has."""
+    own = f"import torch\nclass Batched:\n    def step(self, action):\n        return {returns}\n"
+    code = "sim = Batched()\nfor _ in range(3):\n    sim.step(1)\nstep()\n"
+    record = recorded(code, own, named=["env=__main__:Batched.step"])
+    assert record.last.env_steps == 3 * steps
+    assert not record.hook_failures
+
+
 def test_named_in_a_module(recorded, tmp_path: Path) -> None:
     (tmp_path / "sims.py").write_text("class Sim:\n    num_envs = 5\n    def step(self): return 7\n")
     record = recorded("import sims\nassert sims.Sim().step() == 7\nstep()\n", named=["env=sims:Sim.step"])

@@ -18,8 +18,8 @@ _KEPT = 20
 _DEPTH, _LOOKS = 4, 200
 _PLAIN = (dict, OrderedDict, list, tuple)
 _COUNTS = frozenset(
-    "step steps global_step total_steps env_steps epoch epochs it iter iters iteration iterations update updates"
-    " num_updates timestep timesteps num_timesteps".split()
+    "step steps global_step total_steps env_steps epoch epochs it iter iters iteration iterations update"
+    " updates num_updates timestep timesteps num_timesteps".split()
 )
 
 

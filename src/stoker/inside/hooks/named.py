@@ -6,9 +6,12 @@ import inspect
 import os
 import sys
 
+from ..dynamo import tracing_check
 from .base import Hook
 from .envs import EnvHook
 
+_ROWS_MAX = 64
+_ARRAYS = (("torch", "Tensor"), ("numpy", "ndarray"))
 _SCRIPT = ("__main__", "__mp_main__")  # the script itself; the second in a child started by spawn
 
 
@@ -19,6 +22,7 @@ class NamedHook(EnvHook):
         super().__init__(agent)
         self.wanted = _parse(os.environ.get("STOKER_NAMED", ""))
         self.found = set()
+        self.rows = {}
         self.modules = tuple(sorted({entry[1] for entry in self.wanted} - {"__main__"}))
         if any(module == "__main__" for _, module, _ in self.wanted):
             self.install_in(builtins)
@@ -65,9 +69,35 @@ class NamedHook(EnvHook):
         if kind == "eval":
             replacement = self.part(NamedEval).wrap(function)
         else:
-            replacement = self.wrap_step(function, counts=path[-1] != "reset")
+            counts = path[-1] != "reset"
+            replacement = self.wrap_step(self._learning(function) if counts else function, counts)
         self.patch(owner, path[-1], binding(replacement) if binding else replacement)
         self.found.add(entry)
+
+    def _learning(self, function):
+        """How many environments answer a step, where they do not say: as many as there are rewards."""
+        rows, tracing = self.rows, tracing_check()
+
+        @functools.wraps(function)
+        def step(*args, **kwargs):
+            result = function(*args, **kwargs)
+            if not tracing() and args and id(args[0]) not in rows and self.error is None:
+                try:
+                    if self.tripwire is not None:
+                        self.tripwire()
+                    if len(rows) >= _ROWS_MAX:  # a function is given another first argument each time
+                        rows.clear()
+                    rows[id(args[0])] = _rows(result)
+                except Exception as error:
+                    self.fail(error, "call")
+            return result
+
+        self.agent.originals[step] = function
+        return step
+
+    def count_of(self, env):
+        said = super().count_of(env)
+        return said if said > 1 else self.rows.get(id(env), 1)
 
     def _watch_script(self):
         """Classes of the script itself are seen as they are made; only asked for with `__main__:`."""
@@ -100,6 +130,17 @@ class NamedEval(Hook):
     def end(self, token, args, result):
         if token:
             self.recorder.named_eval_ends()
+
+
+def _rows(result):
+    """Of `observation, reward, done, …`: the length of rewards and dones, where all have the same; of tensors
+    and arrays only, which are not asked but looked at."""
+    kinds = [kind for module, name in _ARRAYS if (kind := getattr(sys.modules.get(module), name, None))]
+    if not isinstance(result, tuple) or len(result) < 2:
+        return 1
+    shapes = [tuple(one.shape) for one in result[1:4] if type(one) in kinds]
+    lengths = {shape[0] for shape in shapes if len(shape) == 1 or len(shape) == 2 and shape[1] == 1}
+    return max(1, lengths.pop()) if len(lengths) == 1 else 1
 
 
 def _parse(text):
