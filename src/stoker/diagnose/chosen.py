@@ -10,12 +10,14 @@ from itertools import pairwise
 from statistics import fmean, median, pstdev
 
 from stoker.diagnose.gate import Gate, NumberedTick
+from stoker.diagnose.iteration import find_iteration
 from stoker.diagnose.window import Window
 from stoker.errors import UsageError
 from stoker.model.record import PHASES, ProcessRecord, Tick
 
 GAP_S = 30.0
 """Ticks further apart than this come from two files, the first minute and the last ones of a long run."""
+ROLLOUTS_MIN = 3
 CLOCK_S = 2e-6
 """Ticks are written in whole microseconds."""
 
@@ -48,7 +50,7 @@ class Quoted:
     ticks_per_s: float
     samples_per_s: float | None
     env_steps_per_s: float | None
-    """Ticks of this window, at what a tick brought in the steady one."""
+    """Ticks of this window, at what a tick brought in the steady one; None within a few rollouts."""
     mean_ms: float
     median_ms: float
     p95_ms: float
@@ -101,7 +103,7 @@ def choose(
         within = _for(within, bounds.length_s)
     if not within:
         return Chosen(*asked, None, f"no recorded tick lies there; in the files: {_what_is_there(numbered)}")
-    return Chosen(*asked, _quoted(within, window, gate), _care(within, bounds))
+    return Chosen(*asked, _quoted(within, window, gate, _updates_in_a_row(record)), _care(within, bounds))
 
 
 def number_ticks(record: ProcessRecord, ticks: Sequence[Tick]) -> list[NumberedTick]:
@@ -176,15 +178,28 @@ def _care(within: list[NumberedTick], bounds: Bounds | None) -> str:
     return ""
 
 
-def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None) -> Quoted:
+def _updates_in_a_row(record: ProcessRecord) -> float:
+    found = find_iteration(record.sequence)
+    if found is None or not found.optimizer_steps:
+        return 1.0
+    return max(found.optimizer_steps.values()) / max(1, found.env_turns)
+
+
+def _env_steps_per_s(within: list[NumberedTick], window: Window, in_a_row: float) -> float | None:
+    """By the mean of a tick, so over whole rollouts only: within one some ticks have all the steps."""
+    content = window.content
+    if not content.env_steps or not content.ticks or len(within) < ROLLOUTS_MIN * in_a_row:
+        return None
+    seconds = sum(one.tick.duration_s for one in within)
+    return content.env_steps / content.ticks * len(within) / seconds if seconds > 0 else None
+
+
+def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None, in_a_row: float) -> Quoted:
     took = [one.tick.duration_s for one in within]
     seconds, mean = sum(took), fmean(took)
     per_s = len(took) / seconds if seconds > 0 else 0.0
     content = window.content
-    samples, env_steps = (
-        count * per_s / content.ticks if count and content.ticks else None
-        for count in (content.samples, content.env_steps)
-    )
+    samples = content.samples * per_s / content.ticks if content.samples and content.ticks else None
     return Quoted(
         ticks=len(took),
         first_tick=within[0].number,
@@ -194,7 +209,7 @@ def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None) -> Qu
         seconds=seconds,
         ticks_per_s=per_s,
         samples_per_s=samples,
-        env_steps_per_s=env_steps,
+        env_steps_per_s=_env_steps_per_s(within, window, in_a_row),
         mean_ms=1e3 * mean,
         median_ms=1e3 * median(took),
         p95_ms=1e3 * sorted(took)[min(len(took) - 1, int(0.95 * len(took)))],

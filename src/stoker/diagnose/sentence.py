@@ -136,7 +136,8 @@ def _wait(summary: Summary, main: Trainer, phase: str) -> str:
     if phase == "data":
         return _data(main)
     if phase == "env" and main.throughput.env_steps_per_s:
-        return f"{what} ({main.throughput.env_steps_per_s:.3g} env steps/s)"
+        per_s = main.throughput.env_steps_per_s
+        return f"{what} ({per_s:{',.0f' if per_s >= 1000 else '.3g'}} env steps/s)"
     lines = [line for line in main.lines if line.phase == phase and line.place.leaf]
     if lines and lines[0].pct >= main.phase_pct[phase] / 4:
         share = "most of it in" if lines[0].pct > main.phase_pct[phase] / 2 else f"{lines[0].pct:.0f} % in"

@@ -642,6 +642,13 @@ def test_a_part_of_the_model_that_is_not_trained_shows_in_the_models_calls() -> 
     assert codes(on_gpu({}, host, gpu=thrash)) == ["SK407"], "cudaFree waits as long"
 
 
+def test_quick_batches_are_not_for_workers() -> None:
+    told = judge(loading(loader=view(workers=0, fetch_ms=0.8))).findings[0]
+    assert (told.code, "workers would cost more" in told.says) == ("SK101", True)
+    assert not any("num_workers" in fix.after for fix in told.fixes)
+    assert "num_workers" in judge(FOUND["SK101"]).findings[0].fixes[0].after
+
+
 def test_compiling_that_has_finished_is_no_cause() -> None:
     """A short run shows the first compiling, which every compiled training has."""
     storm = FOUND["SK205"]

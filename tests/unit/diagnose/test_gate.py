@@ -129,6 +129,21 @@ def test_a_window_has_the_statistics_people_quote(make: Make) -> None:
     assert both.cv_frac == pytest.approx(0.354, abs=0.01)
 
 
+def test_env_steps_are_quoted_over_whole_rollouts_only(make: Make) -> None:
+    """Within one update of PPO there are none, and the mean of a tick would invent some."""
+    record = make.training({"forward": 1.0}, env_steps_per_tick=32.0)
+    rollouts = (("e", 128), (0, 40)) * 30
+
+    def quoted(bounds: str) -> float | None:
+        own = replace(record, sequence=rollouts)
+        found = choose(own, training_window(own), own.ticks, None, parse_bounds(bounds)).quoted
+        assert found is not None
+        return found.env_steps_per_s
+
+    assert quoted("500..512") is None
+    assert quoted("500..800") == pytest.approx(20 * 32, rel=0.01)
+
+
 def test_ticks_by_number(make: Make) -> None:
     record = make.training({"forward": 1.0})
     found = choose(record, training_window(record), record.ticks, None, parse_bounds("500..700")).quoted

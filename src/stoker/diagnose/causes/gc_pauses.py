@@ -15,6 +15,7 @@ _FIXES = (
     ),
     Fix("collect when it suits you", "", "gc.disable()\n…\nif step % 1000 == 0: gc.collect()"),
     Fix("fewer objects: one array in place of a million lists and dicts"),
+    Fix("gc.collect() in the loop: take it out"),
 )
 
 

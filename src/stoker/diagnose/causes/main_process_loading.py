@@ -5,20 +5,32 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.loading import Blame, blame, collate_frac, evidence, worker_place
 from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import HANDED_OVER_MS
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK101", "data loaded by the training thread"
 WORKERS_MAX = 4
+_ONE_BATCH = "train on one batch again and again: ticks/s rise by up to the ceiling"
+_QUICK_FIXES = (
+    Fix(
+        "data in memory: index whole batches, not samples",
+        "for x, y in DataLoader(TensorDataset(xs, ys), 256, shuffle=True):",
+        "for at in torch.randperm(len(xs)).split(256):\n    x, y = xs[at], ys[at]",
+    ),
+    Fix("larger batches, where the training allows: fewer calls for as many samples"),
+)
 
 
 def find(found: Signals) -> Finding | None:
     view = found.loader
     if view is None or blame(found) is not Blame.MAIN_PROCESS:
         return None
+    quick = view.fetch_ms is not None and view.fetch_ms < HANDED_OVER_MS
+    but = "; its batches are so quick that workers would cost more than they save" if quick else ""
     return finding(
         CODE,
         NAME,
-        "the training thread loads every batch itself (num_workers=0) and computes nothing meanwhile",
+        f"the training thread loads every batch itself (num_workers=0) and computes nothing meanwhile{but}",
         found.lost("data"),
         found.lost_of,
         [
@@ -26,8 +38,8 @@ def find(found: Signals) -> Finding | None:
             number("one batch takes {} ms to fetch", view.fetch_ms, "ms", "loader workers"),
             share("of that in collate", collate_frac(found) or None, "loader workers"),
         ],
-        "the same script with num_workers=2: the wait falls and ticks/s rise",
-        _fixes(found),
+        _ONE_BATCH if quick else "the same script with num_workers=2: the wait falls and ticks/s rise",
+        _QUICK_FIXES if quick else _fixes(found),
         worker_place(found),
     )
 

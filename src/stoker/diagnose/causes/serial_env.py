@@ -15,6 +15,7 @@ _FIXES = (
         "envs = gym.vector.SyncVectorEnv([make] * 8)",
         "envs = gym.vector.AsyncVectorEnv([make] * 8)",
     ),
+    Fix("with Stable-Baselines3: SubprocVecEnv in place of DummyVecEnv"),
     Fix("a native vector environment (EnvPool), or one on the GPU, where there is one for your task"),
     Fix("make the step itself cheaper: its hottest line is named above"),
 )
