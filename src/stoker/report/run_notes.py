@@ -7,6 +7,7 @@ import shlex
 from itertools import pairwise
 
 from stoker.diagnose.failure import place
+from stoker.diagnose.host import host_view
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.unsteady import Reason
 from stoker.model.record import HookFailure, ProcessRecord
@@ -17,6 +18,7 @@ from stoker.report.page import NextCommand
 
 FEW_SAMPLES = 40
 SHORT_S = 20.0
+CROWDED_PCT, CROWDED_OWN_FRAC = 95.0, 0.6
 FOLLOWED_S = 60.0
 RAISED_SHOWN = 3
 MISSING_SHOWN = 3
@@ -98,6 +100,7 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
         found.append(f"source lines rest on only {counted(samples, 'look')}; a longer run gives better ones")
     if not main.record.ended and summary.run.info.ended_s is not None:
         found.append("the training process was ended from outside: its last second may be missing")
+    found += _crowded(main, summary)
     found += _passed_over(main)
     gap = _longest_gap_s(main)
     if gap > 5:
@@ -108,6 +111,21 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
     if deep is not None and deep.mode == "asked" and deep.state == "not taken":
         found.append(f"no deep window was taken: {deep.why}")
     return found + gpu_notes(main)
+
+
+def _crowded(main: Trainer, summary: Summary) -> list[str]:
+    """Other jobs are at work on the same cores: figures of this run are those of a slower machine."""
+    parts = main.window.parts
+    view = host_view(summary.run.host, parts[0][0], parts[-1][1]) if parts else None
+    if view is None or None in (view.cores_used, view.cores_allowed, view.allowed_cpu_pct):
+        return []
+    used, allowed, in_use_pct = view.cores_used or 0.0, view.cores_allowed or 0.0, view.allowed_cpu_pct or 0.0
+    if in_use_pct < CROWDED_PCT or used > CROWDED_OWN_FRAC * allowed:
+        return []
+    return [
+        f"the {allowed:.3g} cores it may use were in use {in_use_pct:.0f} % of the time, {used:.2g} of them "
+        "by this run: others slow it down, by how much is not known"
+    ]
 
 
 def _passed_over(main: Trainer) -> list[str]:

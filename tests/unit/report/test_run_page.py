@@ -223,3 +223,14 @@ def test_text_from_outside_is_shown_and_not_obeyed(make: Make) -> None:
         assert "\u202e" not in shown
     assert "[bold]x[/bold]" in text.plain(page)
     assert "</script>" not in markdown.render(page)
+
+
+@pytest.mark.parametrize(("in_use_pct", "crowded"), [(99.0, True), (60.0, False)])
+def test_a_crowded_machine_is_said(make: Make, in_use_pct: float, crowded: bool) -> None:
+    """This run uses 2.5 of 8 cores."""
+    host = make.host()
+    rows = tuple(replace(row, allowed_cpu_pct=in_use_pct) for row in host.readings)
+    run = make.run(make.training({"forward": 1.0}), host=replace(host, readings=rows))
+    page = " ".join(text.plain(run_page.build(summarise(run))).split())
+    said = "the 8 cores it may use were in use 99 % of the time, 2.5 of them by this run: others slow it down"
+    assert (said in page) is crowded
