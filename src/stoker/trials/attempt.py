@@ -119,7 +119,7 @@ def _preflight(spec: TrialSpec, standing: Standing, cwd: Path) -> None:
             last = (done.output.strip().splitlines() or [""])[-1]
             raise StokerError(
                 f"a command that has to come first failed: {' '.join(command)}",
-                seen=f"exit code {done.code}: {last}"[:300],
+                seen=f"exit code {done.code}{f': {last}' if last else ''}"[:300],
                 hint="run it by hand",
             )
 

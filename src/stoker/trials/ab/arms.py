@@ -65,7 +65,11 @@ class ArmRunner:
         enough = Enough(folder, self.plan.windows, self.plan.start_max_s)
         began_s = time.monotonic()
         spec = self._spec(prepared, settings, folder, enough)
-        result = run_trial(spec, gpus=self.gpus, locks=self.locks)
+        try:
+            result = run_trial(spec, gpus=self.gpus, locks=self.locks)
+        except FolderError as error:
+            error.hint = GO_ON
+            raise
         if result.exit.ended_by is EndedBy.USER:
             raise Interrupted
         blank = _blank(turn, result, time.monotonic() - began_s)

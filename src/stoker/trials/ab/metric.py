@@ -155,7 +155,13 @@ def _last_digit(text: str) -> float:
 
 
 def _name_of(pattern: str) -> str:
-    words = re.findall(
-        r"[A-Za-z][A-Za-z_ ]*[A-Za-z]", re.sub(r"\(\?P<\w+>|\\[a-zA-Z]|\[[^]]*\]", " ", pattern)
-    )
-    return words[0].strip() if words else "metric"
+    """The words before the value."""
+    before = pattern[: pattern.find("(?P<value>")] if "(?P<value>" in pattern else _before_last_group(pattern)
+    plain = re.sub(r"\(\?P<\w+>|\\[a-zA-Z]|\[[^]]*\]", " ", before)
+    words = re.findall(r"[A-Za-z](?:[A-Za-z_ ]*[A-Za-z])?", plain)
+    return words[-1].strip() if words else "metric"
+
+
+def _before_last_group(pattern: str) -> str:
+    groups = [found.start() for found in re.finditer(r"(?<!\\)\((?!\?)", pattern)]
+    return pattern[: groups[-1]] if groups else pattern

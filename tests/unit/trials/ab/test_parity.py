@@ -180,6 +180,9 @@ def test_a_pattern_of_the_users() -> None:
     found = read_metric(text, FAR, r"objective => ([0-9.]+) at (?P<samples>\d+)")
     assert (found.name, found.points[-1]) == ("objective", (448.0, 3.5))
     assert "matches" in read_metric(text, FAR, r"perplexity: ([0-9.]+)").missing
+    after = [f"it {n} of 9, objective: {n / 2}" for n in range(1, 8)]
+    found = read_metric(after, FAR, r"it (?P<step>\d+) .* objective: ([0-9.]+)")
+    assert (found.name, found.points[-1][1]) == ("objective", 3.5)
 
 
 def test_lines_that_do_not_say_how_far_are_not_used() -> None:
