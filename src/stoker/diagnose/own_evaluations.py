@@ -69,7 +69,7 @@ def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> Own
         model_frac=sum(phases[phase] for phase in _MODEL) / phases.total(),
         inline=line == what,
         infer_frac=phases["infer"] / every["infer"] if every["infer"] else 0.0,
-        ticks_frac=_ticks_frac(record),
+        ticks_frac=asked_ticks_frac(record),
     )
 
 
@@ -100,7 +100,7 @@ class _Edges:
         return (line, line) if line is not None and _function(line) in self.functions else None
 
 
-def _ticks_frac(record: ProcessRecord) -> float | None:
+def asked_ticks_frac(record: ProcessRecord) -> float | None:
     told = [tick.phase_s for tick in record.ticks if tick.phase_s is not None]
     return sum(spent[_INFER] > 0 for spent in told) / len(told) if len(told) >= _TOLD_MIN else None
 

@@ -10,6 +10,7 @@ from stoker.diagnose.causes.thresholds import (
     COMPILED_PCT,
     HEALTHY_CEILING,
     HEALTHY_WORK_PCT,
+    IN_MOST_TICKS_FRAC,
     LITTLE_WORK_FRAC,
     MIN_TICKS,
     MIN_WINDOW_S,
@@ -70,7 +71,7 @@ def _what_work(found: Signals) -> str:
     operations beside a good model, look like a healthy net of convolutions there. Nor is known what a model
     is asked for without gradients, where no environment takes the answer."""
     asked_pct, gpu = found.host_pct["infer"] - found.acting_pct, found.gpu
-    if asked_pct >= ASKED_PCT:
+    if asked_pct >= ASKED_PCT and (found.asked_ticks_frac or 0.0) < IN_MOST_TICKS_FRAC:
         return (
             f"whether it is evaluated too often: {asked_pct:.0f} % of the thread's time is the model without "
             "gradients; stoker run --eval module:function -- … counts an evaluation apart"

@@ -657,3 +657,10 @@ def test_compiling_that_has_finished_is_no_cause() -> None:
     assert told.outcome is Outcome.CANNOT_TELL
     assert told.text.startswith("torch.compile was at work for 40 % of the 8 s of training, and then had fin")
     assert not told.findings
+
+
+def test_a_model_asked_in_every_tick_is_a_part_of_the_step() -> None:
+    """A target network, a teacher."""
+    asked = seen({"infer": 30.0, "forward": 30.0, "backward": 40.0})
+    assert "evaluated too often" in judge(asked).would_tell
+    assert judge(replace(asked, asked_ticks_frac=1.0)).would_tell == ""

@@ -14,6 +14,9 @@ ASKED_PCT = 15.0
 """Of the thread's time, the model without gradients where no environment takes its answer: from here on a
 healthy verdict says that it may be an evaluation. Own, 2026-11."""
 
+IN_MOST_TICKS_FRAC = 0.9
+"""A model that is asked in as many ticks is a part of the step (a target network, a teacher), no evaluation.
+Own, 2026-11."""
 READY_FRAC = 0.9
 """Of the reads: a batch was waiting, so it is not for want of batches that the training waits. Own,
 2026-11."""
