@@ -32,6 +32,8 @@ _WAITING_FILES = _files(
 _LOCKS, _POOLS = _files("threading.py"), _files("multiprocessing/pool.py", "concurrent/futures/_base.py")
 # Below it a worker's stack is a copy of the training thread's, made by the fork.
 _WORKER_LOOP = "_worker_loop"
+# Where torch.compile keeps what it wrote itself, unless it is told another place.
+_COMPILED = os.sep + "torchinductor_"
 _PACKAGE_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 
@@ -45,6 +47,7 @@ class Places:
         paths = sysconfig.get_paths()
         self._packages = _folders(paths.get("purelib"), paths.get("platlib"))
         self._stdlib = _folders(paths.get("stdlib"), paths.get("platstdlib"))
+        self._generated = _folders(os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
         self._own = os.path.dirname(os.path.abspath(__file__)) + os.sep
         self._kinds = {}
         self._ids = {}
@@ -103,6 +106,8 @@ class Places:
         if filename.startswith(("<", self._own)):
             return PLUMBING
         path = os.path.abspath(filename)
+        if _COMPILED in path or path.startswith(self._generated):
+            return PLUMBING
         package = self._package(path)
         if package is not None:
             return PLUMBING if package in _PLUMBING_PACKAGES else LIBRARY

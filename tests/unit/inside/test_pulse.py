@@ -112,6 +112,7 @@ def code(filename: str):
         ("/other/venv/lib/python3.9/site-packages/stable_baselines3/ppo/ppo.py", LIBRARY),
         ("/usr/lib/python3/dist-packages/numpy/core/x.py", PLUMBING),
         (pulse.__file__, PLUMBING),
+        ("/tmp/torchinductor_me/xy/cxyz.py", PLUMBING),
     ],
 )
 def test_whose_code_it_is(filename: str, kind: int) -> None:
