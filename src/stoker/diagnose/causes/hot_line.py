@@ -27,6 +27,16 @@ _FIXES = (
 )
 
 
+_WAIT_FIXES = (
+    Fix(
+        "ask before it is needed: two or more on their way while the model computes",
+        "batch = queue.get()",
+        "queue = mp.Queue(maxsize=8)  # filled by processes that run ahead\nbatch = queue.get()",
+    ),
+    Fix("more processes to make what it waits for, where cores are free"),
+)
+
+
 def find(found: Signals) -> Finding | None:
     group = _hottest(found)
     if not group or thrashing(found):
@@ -35,7 +45,8 @@ def find(found: Signals) -> Finding | None:
     what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
     own = "your own Python code" if line.place.leaf == line.place.user else "Python code that your line calls"
     where = "between the model's call and backward()" if line.phase == "loss" else own
-    where = "waiting for another process" if line.waits_frac >= WAITS_FRAC else where
+    waits = line.waits_frac >= WAITS_FRAC
+    where = "waiting for another process" if waits else where
     return finding(
         CODE,
         NAME,
@@ -51,7 +62,7 @@ def find(found: Signals) -> Finding | None:
             number("{} looks found it there", float(line.samples), "looks", "looks"),
         ],
         "comment the line out, or give it a constant: ticks/s rise by up to the ceiling",
-        _FIXES,
+        _WAIT_FIXES if waits else _FIXES,
         line.place,
     )
 
