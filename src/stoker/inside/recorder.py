@@ -178,12 +178,18 @@ class Recorder(Stages):
                 self.totals[before] -= self.loose_s
                 self.totals[LOSS] += self.loose_s
         elif before == OPTIM and CLOSES_LOSS[phase]:
-            gap = OTHER  # a closure given to step(): the user's code, not the optimizer's
+            gap = self.closure_begins()
         self.totals[gap] += now - self.since
         self.counts[phase] += 1
         self.since = now
         self.phase = phase
         return before
+
+    def closure_begins(self):
+        """What ran in step() before the model of a closure: the user's code, not the optimizer's. But one that
+        calls its closure again and again (LBFGS) is itself at work between the calls."""
+        done = self.tick_counts[3] if self.tick_counts is not None else 0
+        return OPTIM if self.counts[BACKWARD] > done else OTHER
 
     def leave(self, before):
         now = perf_counter()

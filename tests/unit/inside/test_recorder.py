@@ -63,6 +63,18 @@ def test_closure_of_an_optimizer_is_not_its_own_time(driven, recorder) -> None:
     assert totals(driven) == {"other": 1.0, "forward": 2.0, "backward": 3.0, "optim": 4.0}
 
 
+def test_between_the_calls_of_its_closure_an_optimizer_is_at_work(driven, recorder) -> None:
+    """LBFGS searches along a line."""
+    before = recorder.enter(OPTIM)
+    driven.clock.now += 1.0
+    for _ in range(3):
+        driven.model(2.0)
+        driven.spend(BACKWARD, 3.0)
+        driven.clock.now += 4.0
+    recorder.leave(before)
+    assert totals(driven) == {"other": 1.0, "forward": 6.0, "backward": 9.0, "optim": 12.0}
+
+
 def test_a_failed_hook_leaves_nothing_open(driven, recorder) -> None:
     recorder.enter(FORWARD)
     driven.clock.now += 1.0

@@ -144,7 +144,7 @@ class Hook:
                 else:
                     gap, now = before, perf_counter()
                     if closes_loss and (recorder.after_model or before == OPTIM):
-                        gap = recorder.loss_ends() if recorder.after_model else OTHER
+                        gap = recorder.loss_ends() if recorder.after_model else recorder.closure_begins()
                     recorder.after_model = recorder.modeled = False
                     recorder.totals[gap] += now - recorder.since
                     recorder.since = now

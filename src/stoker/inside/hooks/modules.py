@@ -115,7 +115,10 @@ class ModuleHook(Hook):
                 start = perf_counter()
                 graphs = graph  # a loss needs gradients: of this call, or of one before it
                 if recorder.after_model or before == OPTIM:
-                    gap, graphs = (recorder.loss_ends(), True) if recorder.after_model else (OTHER, graph)
+                    if recorder.after_model:
+                        gap, graphs = recorder.loss_ends(), True
+                    else:
+                        gap = recorder.closure_begins()
                     recorder.after_model = False
                 recorder.totals[gap] += start - recorder.since
                 recorder.since = start
