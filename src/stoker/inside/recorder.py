@@ -186,8 +186,8 @@ class Recorder(Stages):
         return before
 
     def closure_begins(self):
-        """What ran in step() before the model of a closure: the user's code, not the optimizer's. But one that
-        calls its closure again and again (LBFGS) is itself at work between the calls."""
+        """What ran in step() before the model of a closure: the user's code, not the optimizer's. But one
+        that calls its closure again and again (LBFGS) is itself at work between the calls."""
         done = self.tick_counts[3] if self.tick_counts is not None else 0
         return OPTIM if self.counts[BACKWARD] > done else OTHER
 

@@ -73,8 +73,9 @@ class ArmRunner:
         if result.exit.ended_by is EndedBy.USER:
             raise Interrupted
         blank = _blank(turn, result, time.monotonic() - began_s)
-        if enough.gave_up or result.failure is not None:
-            failure = _failure(result, enough.gave_up, self.guard)
+        gave_up = enough.gave_up or _never_trained(result)
+        if gave_up or result.failure is not None:
+            failure = _failure(result, gave_up, self.guard)
             return replace(blank, failure=failure, remark=failure.text)
         return self._measured(blank, result, settings)
 
@@ -193,6 +194,13 @@ def _hidden(paths: Sequence[Path]) -> list[str]:
     named = ", ".join(str(path) for path in paths[:HIDDEN_SHOWN])
     more = f" and {len(paths) - HIDDEN_SHOWN} more" if len(paths) > HIDDEN_SHOWN else ""
     return [f"hidden from trials, as left by earlier runs: {named}{more}"] if paths else []
+
+
+def _never_trained(result: TrialResult) -> str:
+    """Why there is nothing to measure; empty where there is."""
+    if result.failure is not None or result.exit.ended_by is not EndedBy.ITSELF:
+        return ""
+    return "" if load(result.folder).trainers else "the command ended by itself, no training step was seen"
 
 
 def _failure(result: TrialResult, gave_up: str, guard: GuardMode) -> ArmFailure:
