@@ -664,3 +664,9 @@ def test_a_model_asked_in_every_tick_is_a_part_of_the_step() -> None:
     asked = seen({"infer": 30.0, "forward": 30.0, "backward": 40.0})
     assert "evaluated too often" in judge(asked).would_tell
     assert judge(replace(asked, asked_ticks_frac=1.0)).would_tell == ""
+
+
+@pytest.mark.parametrize(("edge", "restarts"), [(0.95, True), (0.7, False)])
+def test_epochs_of_two_batches(edge: float, restarts: bool) -> None:
+    found = loading(epochs=60, edge_data_frac=edge, edge_tick_frac=0.5)
+    assert (judge(found).findings[0].code == "SK106") is restarts

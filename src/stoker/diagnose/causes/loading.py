@@ -14,6 +14,7 @@ from stoker.diagnose.causes.thresholds import (
     CORES_BUSY_PCT,
     EDGE_FRAC,
     EDGE_LEAN,
+    EDGE_NEARLY_ALL,
     EDGES_MIN,
     NOTE_FRAC,
     SUPPLY_MARGIN,
@@ -74,7 +75,9 @@ def _restarts(found: Signals) -> bool:
     if view is None or view.loader.persistent_workers or found.epochs < EDGES_MIN:
         return False
     edge, usual = found.edge_data_frac, found.edge_tick_frac
-    return edge is not None and usual is not None and edge >= EDGE_FRAC and edge >= EDGE_LEAN * usual
+    if edge is None or usual is None:
+        return False
+    return edge >= EDGE_FRAC and edge >= min(EDGE_LEAN * usual, EDGE_NEARLY_ALL)
 
 
 def _too_slow(found: Signals) -> bool:

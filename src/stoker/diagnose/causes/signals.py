@@ -301,18 +301,20 @@ def _demand_per_s(main: Trainer, view: LoaderView | None) -> float | None:
 
 
 def _edges(main: Trainer, view: LoaderView | None) -> tuple[float | None, float | None]:
-    """The longest waits for data, as many as epochs began: their share of all of them, and of the ticks."""
+    """The longest waits for data, as many as epochs began: their share of all of them, and of the ticks. Of
+    the whole training, for so many epochs it had; then those within the window."""
     last = main.record.last
     if view is None or last is None or not last.ticks:
         return None, None
     start_s = main.window.parts[0][0] if main.window.parts else 0.0
     place = PHASES.index("data")
-    waits = [tick.phase_s[place] for tick in main.record.ticks if tick.phase_s and tick.end_s > start_s]
-    edges = math.ceil(len(waits) * view.loader.epochs / last.ticks)
-    total = sum(waits)
-    if not edges or total <= 0:
+    waits = [(tick.phase_s[place], tick.end_s > start_s) for tick in main.record.ticks if tick.phase_s]
+    longest = sorted(waits, reverse=True)[: math.ceil(len(waits) * view.loader.epochs / last.ticks)]
+    inside = [wait for wait, within in waits if within]
+    edges = [wait for wait, within in longest if within]
+    if not edges or sum(inside) <= 0:
         return None, None
-    return sum(sorted(waits, reverse=True)[:edges]) / total, edges / len(waits)
+    return sum(edges) / sum(inside), len(edges) / len(inside)
 
 
 def _queue_per_core(record: HostRecord, start_s: float | None, end_s: float | None) -> float | None:

@@ -51,6 +51,8 @@ EDGE_FRAC = 0.5
 """Of the waiting for data that falls on the first tick of an epoch: own, 2026-11."""
 EDGE_LEAN = 3.0
 """That share, against the share of ticks that are first: in an even loader it is 1. Own, 2026-11."""
+EDGE_NEARLY_ALL = 0.9
+"""Enough where epochs are so short that every second or third tick is a first one. Own, 2026-11."""
 EDGES_MIN = 3
 
 # Host
