@@ -108,9 +108,9 @@ def _from_step_0(spec: TrialSpec, cwd: Path, locks: Sequence[int]) -> TrialResul
 
 
 def _to_hide(
-    made: Attempt, spec: TrialSpec, cwd: Path, hidden: Iterable[Path], missed: Iterable[Path]
+    made: Attempt, spec: TrialSpec, cwd: Path, hidden: Iterable[Path], shown: Iterable[Path]
 ) -> tuple[Path, ...]:
-    needed = [*outputs.named_inputs(spec.command, cwd), *missed]
+    needed = [*outputs.named_inputs(spec.command, cwd), *shown]
     learned = [*outputs.overwritten(made.written), *outputs.with_siblings(made.taken_up)]
     if not made.ticked:
         learned += outputs.refused(made.last_words, cwd, needed)

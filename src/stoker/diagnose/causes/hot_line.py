@@ -25,8 +25,6 @@ _FIXES = (
     ),
     Fix("do it less often, in another thread or process, or not at all (logging, copies, checks)"),
 )
-
-
 _WAIT_FIXES = (
     Fix(
         "ask before it is needed: two or more on their way while the model computes",
@@ -44,8 +42,8 @@ def find(found: Signals) -> Finding | None:
     line, lost = group[0], _lost(found, group)
     what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
     own = "your own Python code" if line.place.leaf == line.place.user else "Python code that your line calls"
-    where = "between the model's call and backward()" if line.phase == "loss" else own
     waits = line.waits_frac >= WAITS_FRAC
+    where = "between the model's call and backward()" if line.phase == "loss" else own
     where = "waiting for another process" if waits else where
     return finding(
         CODE,

@@ -17,7 +17,7 @@ from stoker.trials.ab.metric import Far, read_metric
 from stoker.trials.ab.plan import Windows
 from stoker.trials.progress import tail_of
 
-COMPILING_FRAC = 0.01
+COMPILED_MAX_FRAC = 0.01
 """Of a short window: with as much of torch.compile in it, it does not show the speed of the training."""
 LOG_MAX_BYTES = 20_000_000
 _TAIL_BYTES = 16_384
@@ -68,7 +68,7 @@ def window_verdict(main: Trainer, windows: Windows) -> tuple[bool, str]:
         return True, ""
     if found.reason is Reason.SHORT and windows.min_s < SCREEN_S:
         compiled_frac = window.content.phase("compile") / window.seconds
-        if compiled_frac >= COMPILING_FRAC:
+        if compiled_frac >= COMPILED_MAX_FRAC:
             return False, f"{compiled_frac:.0%} of the {window.seconds:.0f} s is torch.compile"
         return True, "a window too short to be judged steady"
     return False, f"{found.phrase}: {found.seen}"
