@@ -32,8 +32,8 @@ LONG_GAP_S = 1e-3
 On an H200 all gaps of launch-bound trainings were shorter; those of a model with a part on the CPU, and of
 Python loops, were longer (58 trainings, 2026-11-16)."""
 BEHIND_S = 1e-6
-"""So much behind each piece of work the counters call busy, if the gap is as long: kernels of 1, 3 and 30 us
-alike (H200, GPM and NVML, benchmarks/accuracy, 2026-11-16)."""
+"""So much behind each piece of work the counters call busy, if the gap is as long: behind kernels of 1 and
+3 us alike (H200, GPM and NVML, benchmarks/accuracy, 2026-11-16)."""
 FEW_DETAILS = 20
 ROUNDING_S = 1e-6
 

@@ -37,7 +37,7 @@ a compiling that has finished, the figures are not those of a usual step. Own, 2
 SUPPLY_MARGIN = 1.10
 """Workers that can deliver a tenth more than the training takes are not too few: own, 2026-11."""
 HANDED_OVER_MS = 1.5
-"""One batch fetched in less: from a worker it would come no sooner. Batches of 0.4 and 0.8 ms made two
+"""One batch fetched in less: from a worker it would come no sooner. Batches of 0.4 to 0.8 ms made two
 trainings 20 to 31 % slower with workers (2 cores, 2026-11); own."""
 COLLATE_FRAC = 0.5
 """Of the fetching time: then more workers only copy the mistake. Own, 2026-11."""
