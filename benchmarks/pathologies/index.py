@@ -37,6 +37,7 @@ FAULTS: dict[str, Entry] = {
     "leak": ("faults_gpu.leak", "SK408", ON_GPU),
     "dram_chain": ("faults_gpu.dram_chain", "SK409", ON_GPU),
     "straggler": ("faults_host.straggler", "SK503", ON_CPU),
+    "neighbours": ("faults_host.neighbours", "SK504", ON_CPU),
 }
 PAIRS: dict[str, Entry] = {
     "loading_and_python": ("pairs.loading_and_python", "SK101+SK201", EVERYWHERE),

@@ -11,6 +11,8 @@ from typing import Any
 from cases import Case, Task, alternatives, planted_lines
 
 Row = dict[str, Any]
+CROWDED = "SK504"
+"""Of the machine the lab runs on, and as true of a control: scored only where it was planted."""
 RECORDED_ROOT = "/lab"
 """What a recording calls the root of the repository."""
 
@@ -39,7 +41,8 @@ def failed(error: object) -> Row:
 def said(why: dict[str, Any], case: Case, expected: str, root: Path | None = None) -> Row:
     """`root`: where the repository lies, if the run was recorded in another place."""
     verdict, trainers = why["verdict"], why["trainers"]
-    worth = verdict["findings"] if verdict["outcome"] in ("causes", "not fixable in code") else []
+    found = verdict["findings"] if verdict["outcome"] in ("causes", "not fixable in code") else []
+    worth = [one for one in found if one["code"] != CROWDED or CROWDED in expected]
     trainer, host = trainers[0] if trainers else {"phase_pct": {}}, why["host"] or {}
     named = next(
         (one for one in worth if any(one["code"] in codes for codes in alternatives(expected))), None
@@ -54,6 +57,7 @@ def said(why: dict[str, Any], case: Case, expected: str, root: Path | None = Non
         "phase_pct": {phase: round(pct, 1) for phase, pct in trainer["phase_pct"].items() if pct >= 1},
         "gpu": _gpu(trainer.get("gpu")),
         "deep": _deep(trainer.get("deep")),
+        "crowded": len(worth) < len(found),
         "allowed_cpu_pct": host.get("allowed_cpu_pct"),
         "load_1m": os.getloadavg()[0],
     }

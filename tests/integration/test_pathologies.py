@@ -59,7 +59,18 @@ def test_a_planted_fault_is_named(tmp_path: Path, name: str, code: str, function
     assert code.encode() in stoker(tmp_path, "why", "--md").stdout
 
 
+def test_programs_on_the_same_core_are_named(tmp_path: Path) -> None:
+    told = verdict(tmp_path, "neighbours", dose=2)
+    assert told["outcome"] == "not fixable in code", told
+    assert [one["code"] for one in told["findings"]] == ["SK504"]
+    assert told["findings"][0]["recoverable_frac"] > 0.3
+    assert "others compute on them" in told["findings"][0]["says"]
+
+
 def test_a_healthy_training_is_left_alone(tmp_path: Path) -> None:
+    """Beside other tests on the same cores, those are all that is named."""
     told = verdict(tmp_path, "plain", dose=0)
-    assert told["outcome"] == "healthy", told
-    assert stoker(tmp_path, "why", "--fail-on", "note").returncode == 0
+    crowded = told["outcome"] == "not fixable in code"
+    assert told["outcome"] == "healthy" or crowded, told
+    assert not crowded or [one["code"] for one in told["findings"]] == ["SK504"]
+    assert stoker(tmp_path, "why", "--fail-on", "note").returncode == crowded

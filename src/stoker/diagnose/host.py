@@ -61,6 +61,21 @@ def host_view(
     )
 
 
+def core_wait_frac(
+    record: HostRecord, pid: int, start_s: float | None = None, end_s: float | None = None
+) -> float | None:
+    """Of the time between the first and the last look within: what the training thread of this process was
+    ready to run and had no core; None where it was not counted for long enough."""
+    rows = [
+        row
+        for row in record.core_waits
+        if row.pid == pid and (start_s or 0.0) <= row.t and (end_s is None or row.t <= end_s)
+    ]
+    if len(rows) < 2 or rows[-1].t - rows[0].t < MIN_S:
+        return None
+    return (rows[-1].waited_s_total - rows[0].waited_s_total) / (rows[-1].t - rows[0].t)
+
+
 def _values(rows: list[HostReading], name: str) -> list[tuple[float, float]]:
     return [(row.t, value) for row in rows if (value := getattr(row, name)) is not None]
 

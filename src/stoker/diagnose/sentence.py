@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.arrivals import Late, arrivals
+from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC
 from stoker.diagnose.failure import culprit
 from stoker.diagnose.gpu_sentence import gpu_sentence
+from stoker.diagnose.host import core_wait_frac
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
@@ -41,7 +43,7 @@ def sentence(summary: Summary) -> str:
         texts = [gpu.text]
     else:
         texts = [*([gpu.text] if gpu else []), _training(summary, main)]
-    return " ".join([*texts, *stage_findings(main)])
+    return " ".join([*texts, *stage_findings(main), *_without_core(summary, main)])
 
 
 def _waits_for_ranks(summary: Summary, main: Trainer) -> str:
@@ -67,6 +69,16 @@ def stage_findings(main: Trainer) -> list[str]:
         for stage, what in (("eval", "Evaluation"), ("save", "Saving"))
         if main.stage_pct.get(stage, 0.0) >= NOTABLE_PCT
     ]
+
+
+def _without_core(summary: Summary, main: Trainer) -> list[str]:
+    """It makes all phases longer alike, so that none of them shows it."""
+    parts = main.window.parts
+    host, pid = summary.run.host, main.record.pid
+    waited = core_wait_frac(host, pid, parts[0][0], parts[-1][1]) if parts else None
+    if waited is None or waited < CORE_WAIT_FRAC:
+        return []
+    return [f"For {100 * waited:.0f} % of that time its thread was ready to run and had no core."]
 
 
 def _nothing_inside(summary: Summary) -> str:

@@ -52,10 +52,10 @@ def verdict_on(found: Signals | None) -> Verdict:
 def judge(found: Signals) -> Verdict:
     """From signals alone."""
     findings = tuple(sorted(_findings(found), key=_weight, reverse=True))
-    outside = [one for one in findings if not one.in_code]
+    outside = [one for one in findings if not one.in_code and _worth(one)]
     worth = [one for one in findings if one.in_code and _worth(one)]
     work_pct = _work_pct(found)
-    if outside and (found.gpu is None or found.gpu.shared or not worth):
+    if outside and ((found.gpu is not None and found.gpu.shared) or not worth):
         ordered = (*outside, *(one for one in findings if one.in_code))
         return Verdict(Outcome.NOT_FIXABLE, "a change of the code does not help against this", ordered)
     if worth and not _works_enough(found, worth):
@@ -118,10 +118,11 @@ def _findings(found: Signals) -> list[Finding]:
     return [finding for cause in CAUSES if (finding := cause.find(found)) is not None]
 
 
-def _weight(finding: Finding) -> tuple[float, bool]:
-    """Those whose gain cannot be told come after those whose gain is large."""
+def _weight(finding: Finding) -> tuple[bool, float, bool]:
+    """What can be mended in the code comes first; those whose gain cannot be told come after those whose gain
+    is large."""
     known = finding.recoverable_frac
-    return (0.1 if known is None else known, known is not None)
+    return (finding.in_code, 0.1 if known is None else known, known is not None)
 
 
 def _worth(finding: Finding) -> bool:

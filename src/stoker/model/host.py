@@ -22,6 +22,7 @@ class RowKind(StrEnum):
     READING = "reading"
     MISSING = "missing"
     ISOLATED_PYTHON = "isolated-python"
+    CORE_WAIT = "core-wait"
     END = "end"
 
 
@@ -129,6 +130,17 @@ class IsolatedPython:
 
 
 @dataclass(frozen=True, slots=True)
+class CoreWait:
+    """The threads that train in one process, as the scheduler counts them, since each was first seen."""
+
+    t: float
+    pid: int
+    on_core_s_total: float
+    waited_s_total: float
+    """Ready to run, and without a core: others had it, or the quota was used up."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostEnd:
     t: float
     reason: str
@@ -142,9 +154,10 @@ class HostRecord:
     readings: tuple[HostReading, ...] = ()
     missing: tuple[MissingField, ...] = ()
     isolated: tuple[IsolatedPython, ...] = ()
+    core_waits: tuple[CoreWait, ...] = ()
 
 
-HostRow = HostHeader | HostReading | MissingField | IsolatedPython | HostEnd
+HostRow = HostHeader | HostReading | MissingField | IsolatedPython | CoreWait | HostEnd
 
 _FORMAT: RowFormat[HostRow] = RowFormat(
     {
@@ -152,6 +165,7 @@ _FORMAT: RowFormat[HostRow] = RowFormat(
         RowKind.READING: HostReading,
         RowKind.MISSING: MissingField,
         RowKind.ISOLATED_PYTHON: IsolatedPython,
+        RowKind.CORE_WAIT: CoreWait,
         RowKind.END: HostEnd,
     }
 )

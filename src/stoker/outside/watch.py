@@ -21,6 +21,7 @@ from stoker.launch import procfs
 from stoker.launch.procfs import Identity, Stat
 from stoker.model.host import SCHEMA, HostEnd, HostHeader, HostReading, IsolatedPython, MissingField, to_row
 from stoker.outside import cgroup, host
+from stoker.outside.core_waits import CoreWaits
 from stoker.outside.gpu.watching import INTERVAL_S, GpuWatch, start_gpu_watch
 from stoker.outside.isolation import isolating_flags
 from stoker.outside.journal import Journal
@@ -53,6 +54,7 @@ class Watch:
         self._follower = Follower("" if task.attached else task.run_id, task.root)
         self._books = Bookkeeper(task.root, attached=task.attached)
         self._threads = ThreadTimes()
+        self._core_waits = CoreWaits(task.folder / "inside")
         self._machine = Machine()
         self._group = cgroup.find(task.root.pid)
         self._cores = read_cores(task.root.pid, self._group)
@@ -88,6 +90,8 @@ class Watch:
         self.pids.update(stat.pid for stat in stats)
         t = time.monotonic()
         self._journal.append(to_row(self._reading(stats, t)))
+        for row in self._core_waits.look({stat.pid for stat in alive}, round(t, 4)):
+            self._journal.append(to_row(row))
         self._tell_isolated(alive)
         self._tell_missing()
         self._looks += 1

@@ -6,8 +6,9 @@ import os
 import shlex
 from itertools import pairwise
 
+from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC
 from stoker.diagnose.failure import place
-from stoker.diagnose.host import host_view
+from stoker.diagnose.host import core_wait_frac, host_view
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.unsteady import Reason
 from stoker.model.record import HookFailure, ProcessRecord
@@ -114,7 +115,8 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
 
 
 def _crowded(main: Trainer, summary: Summary) -> list[str]:
-    """Other jobs are at work on the same cores: figures of this run are those of a slower machine."""
+    """Other jobs are at work on the same cores: figures of this run are those of a slower machine. Where they
+    cost much, that is a cause (SK504) and needs no note."""
     parts = main.window.parts
     view = host_view(summary.run.host, parts[0][0], parts[-1][1]) if parts else None
     if view is None or None in (view.cores_used, view.cores_allowed, view.allowed_cpu_pct):
@@ -122,9 +124,15 @@ def _crowded(main: Trainer, summary: Summary) -> list[str]:
     used, allowed, in_use_pct = view.cores_used or 0.0, view.cores_allowed or 0.0, view.allowed_cpu_pct or 0.0
     if in_use_pct < CROWDED_PCT or used > CROWDED_OWN_FRAC * allowed:
         return []
+    waited = core_wait_frac(summary.run.host, main.record.pid, parts[0][0], parts[-1][1])
+    if waited is not None and waited >= CORE_WAIT_FRAC:
+        return []
+    slower = (
+        "by how much is not known" if waited is None else f"{100 * waited:.0f} % of the time it had no core"
+    )
     return [
         f"the {allowed:.3g} cores it may use were in use {in_use_pct:.0f} % of the time, {used:.2g} of them "
-        "by this run: others slow it down, by how much is not known"
+        f"by this run: others slow it down, {slower}"
     ]
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.model.host import HostHeader, HostReading, HostRecord, IsolatedPython, MissingField, parse_any
+from stoker.model.host import (
+    CoreWait,
+    HostHeader,
+    HostReading,
+    HostRecord,
+    IsolatedPython,
+    MissingField,
+    parse_any,
+)
 from stoker.store.rows import json_rows
 
 
@@ -19,4 +27,5 @@ def read_host(folder: Path) -> HostRecord:
         tuple(row for row in rows if isinstance(row, HostReading)),
         tuple(row for row in rows if isinstance(row, MissingField)),
         tuple(row for row in rows if isinstance(row, IsolatedPython)),
+        tuple(row for row in rows if isinstance(row, CoreWait)),
     )

@@ -145,6 +145,7 @@ FOUND = {
         gpu=gpu(busy_pct=97.0, throttled_by={"power cap": 0.9}, power_limit_frac=0.5, clock_frac=0.6),
     ),
     "SK503": seen({"forward": 30.0, "backward": 69.0, "data": 1.0}, ranks=ranks(40.0)),
+    "SK504": seen({"forward": 40.0, "backward": 60.0}, core_wait_frac=0.4, allowed_cpu_pct=97.0),
 }
 
 
@@ -331,6 +332,37 @@ def test_the_figures_of_a_shared_card_are_not_this_trainings(code: str) -> None:
     told = judge(both)
     assert [one.code for one in told.findings] == ["SK501"]
     assert told.outcome is Outcome.NOT_FIXABLE
+
+
+def test_who_has_the_cores_is_said() -> None:
+    others = FOUND["SK504"]
+    quota = replace(others, quota_frac=0.3)
+    own = replace(others, cores_used=7.5)
+    says = [judge(found).findings[0].says for found in (others, quota, own)]
+    assert [text.partition(": ")[2] for text in says] == [
+        "others compute on them",
+        "the CPU quota is used up",
+        "this run's own processes and threads are on them",
+    ]
+
+
+def test_a_line_that_can_be_mended_comes_before_cores_that_others_have() -> None:
+    slow = seen({**WORK, "other": 20.0}, lines=(LineShare("other", PLACE, 20.0, 100),), core_wait_frac=0.4)
+    told = judge(slow)
+    assert told.outcome is Outcome.CAUSES
+    assert [one.code for one in told.findings] == ["SK201", "SK504"]
+
+
+def test_a_thread_without_a_core_behind_a_full_queue_costs_the_gpu_nothing() -> None:
+    busy = on_gpu({}, {"forward": 100.0}, gpu=gpu(idle_pct=2.0), core_wait_frac=0.4)
+    assert codes(busy) == []
+    idle = on_gpu({}, {"forward": 100.0}, gpu=gpu(idle_pct=30.0), core_wait_frac=0.4)
+    assert judge(idle).findings[0].recoverable_frac == pytest.approx(0.3)
+
+
+def test_cores_that_the_workers_have_are_told_once() -> None:
+    starved = loading(loader=view(workers=8, cpu_frac=0.9, busy_frac=1.0), core_wait_frac=0.4)
+    assert codes(starved) == ["SK103"]
 
 
 def test_ranks_that_arrive_together_have_no_straggler() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import summarise
+from stoker.model.host import CoreWait, HostRecord
 
 Make = Any
 
@@ -17,6 +19,16 @@ def said(make: Make, shares: dict[str, float], **more: Any) -> str:
 def test_the_model_leads_where_nothing_else_is_large(make: Make) -> None:
     text = said(make, {"forward": 0.4, "backward": 0.5, "data": 0.06, "other": 0.04})
     assert text == "The model takes 90 % of the training time. Nothing else takes more than 6 %."
+
+
+def test_a_thread_without_a_core_is_told_since_no_phase_shows_it(make: Make) -> None:
+    training = make.training({"forward": 0.4, "backward": 0.6})
+    rows = [CoreWait(training.began_s + at, training.pid, 0.6 * at, 0.4 * at) for at in range(600)]
+    run = replace(make.run(training), host=HostRecord(core_waits=tuple(rows)))
+    text = "For 40 % of that time its thread was ready to run and had no core."
+    assert sentence(summarise(run)).endswith(text)
+    few = [replace(row, waited_s_total=row.waited_s_total / 8) for row in rows]
+    assert text[:4] not in sentence(summarise(replace(run, host=HostRecord(core_waits=tuple(few)))))
 
 
 def test_a_wait_of_some_size_comes_second(make: Make) -> None:

@@ -32,6 +32,7 @@ from stoker.diagnose.causes import (
     throttled,
     too_few_workers,
     turns,
+    waits_for_core,
     worker_restart,
 )
 from stoker.diagnose.causes.cause import Cause
@@ -63,4 +64,5 @@ CAUSES: tuple[Cause, ...] = (
     shared_card.CAUSE,
     throttled.CAUSE,
     straggler.CAUSE,
+    waits_for_core.CAUSE,
 )

@@ -19,7 +19,7 @@ from stoker.diagnose.causes.thresholds import (
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
-from stoker.diagnose.host import host_view
+from stoker.diagnose.host import core_wait_frac, host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
 from stoker.diagnose.model_inputs import one_row_frac
@@ -137,6 +137,10 @@ class Signals:
     """Of the ticks: those in which some model is asked without gradients."""
     compile_late_pct: float | None = None
     """Of the last third of the window, in torch.compile; None: not known."""
+    core_wait_frac: float | None = None
+    """Of the window: the training thread was ready to run and had no core."""
+    quota_frac: float | None = None
+    """Of the window: held back because a CPU quota was used up."""
 
     @property
     def compiles_on(self) -> bool:
@@ -254,6 +258,8 @@ def signals(summary: Summary) -> Signals | None:
         own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record, main.phase_pct),
         asked_ticks_frac=asked_ticks_frac(main.record),
         compile_late_pct=_compile_late_pct(main),
+        core_wait_frac=core_wait_frac(summary.run.host, main.record.pid, *_span(main)),
+        quota_frac=host.throttled_frac if host else None,
     )
 
 

@@ -147,6 +147,13 @@ H200 lowers its clock to 81-93 % of the highest as soon as its tensor cores have
 with nothing to mend, 2026-11-16): that is how the card is meant to work, and no cause."""
 CLOCK_LOW_FRAC = 0.9
 """Of the highest clock, while throttled; gpuprof 0.7.1 warns at 15 % less (read 2026-11)."""
+CORE_WAIT_FRAC = 0.10
+"""Of the window, ready to run and without a core. Own, 2026-11: as WARNING_FRAC, since a little of it is
+usual on any machine that has other things to do."""
+QUOTA_PART = 0.5
+"""Of the waiting for a core, held back by a CPU quota: then it is that. Own, 2026-11."""
+OWN_CORES_FRAC = 0.75
+"""Of the allowed cores, in use by the run itself: then it is in its own way. Own, 2026-11."""
 STRAGGLER_FRAC = 0.10
 STRAGGLER_COVERS = 0.8
 """TraceML 0.5.0: a rank is late by 10 % of a step; what it does meanwhile is named where it covers 80 %."""
