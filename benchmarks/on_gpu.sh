@@ -2,13 +2,19 @@
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
 # (gymnasium) may lie unpacked in carry/. Minutes each: tests 8, pages 3, busy 2.5, calls 1.5, injected 2.5 (with GPM and
 # without), record 0.5, watcher 3, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
-# done again; options of the lab's run.py in LAB).
+# done again; options of the lab's run.py in LAB), aa 4 (identical runs, until there are 60), answers 4 each (their names in
+# ASK, as `onpolicy_compile offpolicy_compile`; then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
+# The cost of one loop alone, with more pairs: LOOP="small RL" PAIRS=5000 (350 s).
 #   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]
+#       [aa] [answers]
 set -u
 out=$1
 shift
 [ $# -gt 0 ] || set -- tests pages busy calls injected record watcher cost profilers
 export PYTHONPATH="$PWD/src:$PWD/carry" PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 STOKER_HOME="$out/.stoker"
+# Or each start of Python compiles torch anew, where the machine forbids to keep that.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="${PYTHONPYCACHEPREFIX:-$HOME/.cache/pyc}"
 
 measured() { # NAME COMMAND…
     name=$1
@@ -41,6 +47,20 @@ lab() {
     tar -cf "$out/lab_recordings.tar" -C "$recordings" .
 }
 
+aa() {
+    [ -f "$out/aa_study.json" ] || cp benchmarks/results/h200_2026-11-16/aa_study.json "$out/"
+    python3 benchmarks/ab/aa_study.py --runs 30 --seconds 6 --out "$out/aa_study.json"
+}
+
+answers() {
+    set --
+    for name in ${ASK:-onpolicy_compile offpolicy_compile distill_compile vision_compile}; do
+        set -- "$@" --only "$name"
+    done
+    python3 benchmarks/ab/answers.py --out "$out/answers" --minutes 9 "$@"
+    tar -czf "$out/answers.tar.gz" -C "$out" answers # many small files, deep down
+}
+
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/machine.txt"
 for part in "$@"; do
     case $part in
@@ -54,10 +74,13 @@ for part in "$@"; do
         measured gpu_watcher benchmarks/overhead/gpu_watcher.py --seconds 10
         STOKER_NO_GPM=1 measured gpu_watcher_no_gpm benchmarks/overhead/gpu_watcher.py --seconds 10
         ;;
-    cost) measured gpu_cost benchmarks/overhead/gpu_cost.py --subject stoker ;;
+    cost) measured gpu_cost benchmarks/overhead/gpu_cost.py --subject stoker --pairs "${PAIRS:-1000}" \
+        ${LOOP:+--loop "$LOOP"} ;;
     profilers) measured gpu_cost_others benchmarks/overhead/gpu_cost.py \
         --subject "profiler cuda" --subject profiler --subject traceml ;;
     lab) lab ;;
+    aa) aa ;;
+    answers) answers ;;
     *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done

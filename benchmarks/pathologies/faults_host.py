@@ -142,8 +142,8 @@ that."""
 
 
 def neighbours(job: Job) -> None:
-    """Other programs on the one core this training may use. They cost the time it has none: it never waits for
-    anything else."""
+    """Other programs on the one core this training may use. It never waits for anything else, so what they
+    cost is its time off the core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     for nice in ((), (4,), (0,), (0, 0))[0 if job.fixed else job.dose]:
         code = NEIGHBOUR.format(nice=nice, pid=os.getpid())
