@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -142,12 +143,36 @@ that."""
 
 
 def neighbours(job: Job) -> None:
-    """Other programs on the one core this training may use. It never waits for anything else, so what they
-    cost is its time off the core."""
+    """Other programs on the one core this training may use."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     for nice in ((), (4,), (0,), (0, 0))[0 if job.fixed else job.dose]:
         code = NEIGHBOUR.format(nice=nice, pid=os.getpid())
         subprocess.run(["sh", "-c", 'env -i "$@" &', "sh", sys.executable, "-ISc", code], check=True)
+    _off_core(job)
+
+
+BUSY = (0.0, 0.4, 0.7, 1.0)
+BURST_S = 0.01
+
+
+def thread(job: Job) -> None:
+    """A thread beside the training that computes in Python, and so holds the interpreter."""
+    busy_s = 0.0 if job.fixed else BURST_S * BUSY[job.dose]
+
+    def compute() -> None:
+        while True:
+            end_s = time.perf_counter() + busy_s
+            while time.perf_counter() < end_s:  # planted thread
+                sum(range(50))  # planted thread
+            time.sleep(BURST_S - busy_s)
+
+    if busy_s:
+        threading.Thread(target=compute, daemon=True).start()
+    _off_core(job)
+
+
+def _off_core(job: Job) -> None:
+    """A training that never waits for anything by itself: what is planted costs its time off the core."""
     off_core_s: list[float] = []  # asked twice only: to ask is a moment at which others get the core
     simple(job, lambda _: off_core_s or off_core_s.append(time.perf_counter() - time.thread_time()))
     job.injected_s = time.perf_counter() - time.thread_time() - off_core_s[0]

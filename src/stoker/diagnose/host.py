@@ -61,11 +61,16 @@ def host_view(
     )
 
 
-def core_wait_frac(
+def core_wait_frac(record: HostRecord, pid: int, start_s: float, end_s: float) -> float | None:
+    shares = core_shares(record, pid, start_s, end_s)
+    return shares[0] if shares else None
+
+
+def core_shares(
     record: HostRecord, pid: int, start_s: float | None = None, end_s: float | None = None
-) -> float | None:
-    """Of the time between the first and the last look within: what the training thread of this process was
-    ready to run and had no core; None where it was not counted for long enough."""
+) -> tuple[float, float] | None:
+    """Of the time between the first and the last look within: the training thread of this process was ready
+    to run and had no core; and it waited for something else. None where that was counted for too short."""
     rows = [
         row
         for row in record.core_waits
@@ -73,7 +78,10 @@ def core_wait_frac(
     ]
     if len(rows) < 2 or rows[-1].t - rows[0].t < MIN_S:
         return None
-    return (rows[-1].waited_s_total - rows[0].waited_s_total) / (rows[-1].t - rows[0].t)
+    seconds = rows[-1].t - rows[0].t
+    waited = (rows[-1].waited_s_total - rows[0].waited_s_total) / seconds
+    on_core = (rows[-1].on_core_s_total - rows[0].on_core_s_total) / seconds
+    return waited, max(0.0, 1 - on_core - waited)
 
 
 def _values(rows: list[HostReading], name: str) -> list[tuple[float, float]]:

@@ -20,6 +20,7 @@ from .places import Places
 from .pulse import Pulse
 from .recorder import Recorder
 from .telling import Telling
+from .threads import OtherThreads
 from .writer import Writer
 
 __all__ = ["Agent", "find_spec", "report_failure", "start"]
@@ -65,6 +66,7 @@ class Agent:
         self.born = time.perf_counter()
         self.began = self.ended = False
         self.devices = Devices()
+        self.threads = OtherThreads(self.places)
         self.telling = Telling(self)
 
     def install(self):
@@ -224,7 +226,7 @@ class Agent:
         return next((hook for hook in self.hooks if hook.name == name), None)
 
     def failed_hooks(self):
-        every = [*(part for hook in self.hooks for part in (hook, *hook.parts)), self.devices]
+        every = [*(part for hook in self.hooks for part in (hook, *hook.parts)), self.devices, self.threads]
         failed = [{"name": h.name, "error": h.error, "when": h.failed_at} for h in every if h.error]
         if self.pulse.error:
             failed.append({"name": "pulse", "error": self.pulse.error, "when": "running"})

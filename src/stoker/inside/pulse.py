@@ -61,7 +61,10 @@ class Pulse:
         self.interval_s = SAMPLE_S
         self.late_s = 0.005  # how late the lock came, at worst, lately
         self.stopping = False
-        self.stopped = threading.Event()
+        self.held = (
+            _thread.allocate_lock()
+        )  # a thread waits for it until stop(): an Event takes ten times the
+        self.held.acquire()  # Python code to wait for, each time among caches full of something else
         self.gone = None
         self.ident = None
         self.paused = False
@@ -77,8 +80,9 @@ class Pulse:
 
     def stop(self):
         """The thread is gone before the interpreter is taken apart around it; called by the process's end."""
-        self.stopping = True
-        self.stopped.set()
+        if not self.stopping:
+            self.stopping = True
+            self.held.release()
         if self.gone is not None and self.ident != threading.get_ident():
             self.gone.wait(timeout=1.0)
 
@@ -125,7 +129,7 @@ class Pulse:
     def _sleep_before(self, moment):
         """To a little before it; learns how late a thread that wakes up gets the lock in this loop."""
         end = moment - min(NAP_MAX_S, NAP_MIN_S + 1.2 * self.late_s)
-        if self.stopped.wait(max(0.0, end - perf_counter())):
+        if self.held.acquire(True, max(0.0, end - perf_counter())):
             return
         late_s = perf_counter() - end
         self.late_s = late_s if late_s > self.late_s else 0.99 * self.late_s
@@ -154,7 +158,7 @@ class Pulse:
             phase = wire.LOSS
         if owner is None:
             return
-        stack = _stack_of(owner)
+        stack = stack_of(owner)
         if stack:
             self.stacks.append((perf_counter(), phase, recorder.modeled, stack))
             self.samples += 1
@@ -215,22 +219,25 @@ class Pulse:
         self.interval_s = max(usual, 0.9 * self.interval_s + 0.1 * min(wanted, 1.0))
 
 
-def _stack_of(thread):
-    """(code, line) from the inside out; empty if it cannot be told.
+def stack_of(thread):
+    """(code, line) from the inside out; empty if it cannot be told."""
+    top = map(dict.get, starmap(sys._current_frames, ((),)), (thread,))
+    frames = takewhile(_IS_FRAME, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr))
+    return at_once(map(_WHERE, frames))
 
-    All of it within one call into C, where the interpreter lock is not let go of. In Python 3.11 that takes
+
+def at_once(steps):
+    """All of it within one call into C, where the interpreter lock is not let go of. In Python 3.11 it takes
     more: making a frame object may start a collection, which runs Python code, which may let the other thread
     go on and leave the very frame the object is made for. (Seen: crashes where much is allocated, as in
     torch.compile.) So no collection starts in between; later versions start none inside a call.
     """
-    top = map(dict.get, starmap(sys._current_frames, ((),)), (thread,))
-    walk = map(_WHERE, takewhile(_IS_FRAME, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr)))
     if sys.version_info[:2] != (3, 11):
-        return list(walk)
+        return list(steps)
     found, again = tee(starmap(gc.get_threshold, ((),)))
     restored = starmap(gc.set_threshold, again)
     try:
-        return list(chain(found, starmap(gc.set_threshold, ((0,),)), walk, restored))[2:-1]
+        return list(chain(found, starmap(gc.set_threshold, ((0,),)), steps, restored))[2:-1]
     except Exception:
         next(restored, None)
         raise

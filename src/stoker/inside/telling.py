@@ -40,6 +40,7 @@ class Telling:
         self._median(ticks)
         writer.tick_rows(ticks, self.median_s)
         self._second(*recorder.snapshot_from_outside(), ticks)
+        agent.threads.look(now, (recorder.owner, agent.pulse.ident))
         self._marks()
         self._optimizers()
         agent.look_for_names()
@@ -68,6 +69,7 @@ class Telling:
         self._lines(last)
         self._sequence()
         self._lead()
+        self._threads()
 
     # -- a loader's worker -----------------------------------------------------------------------------
 
@@ -235,6 +237,11 @@ class Telling:
         row = hook.row() if hook is not None else None
         if row is not None:
             self.agent.writer.row(wire.LEAD, row)
+
+    def _threads(self):
+        row = self.agent.threads.row(self.agent.recorder.owner)
+        if row is not None:
+            self.agent.writer.row(wire.THREADS, row)
 
 
 def _syncs(syncs):

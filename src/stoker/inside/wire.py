@@ -47,7 +47,7 @@ OPTIMIZER, LOADER, WORKER, SEQUENCE = "optimizer", "loader", "worker", "sequence
 PLACE, LINES, SYNCS, RANGES = "place", "lines", "syncs", "ranges"
 HOOK, FAILURE, RANK, LOST = "hook", "failure", "rank", "lost"
 COUNTS, DEVICE, DEEP_WINDOW, LEAD = "counts", "device", "deep", "lead"
-KNOBS = "knobs"
+KNOBS, THREADS = "knobs", "threads"
 
 TICK_COLUMNS = ("t_us", "dur_us", "optimizer", *(name + "_us" for name in PHASES))
 

@@ -180,6 +180,18 @@ class Blocking:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherThreads:
+    """Threads of the process, beside the one that trains, that run Python: what they took of the CPU."""
+
+    looked_s: float
+    """Seconds over which it was counted."""
+    spent: tuple[tuple[Place, float], ...]
+    """By the line they were found in, once a second: seconds of CPU."""
+    trains_first: bool
+    """The training runs in the first thread of the process."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInput:
     graph: bool
     """Gradients are recorded."""
@@ -268,6 +280,7 @@ class ProcessRecord:
     """Of all ticks, or of the last minutes of a long run; None where they are too many to read in no time."""
     file: str = ""
     """The name of its .jsonl file."""
+    other_threads: OtherThreads | None = None
     devices: tuple[DeviceUse, ...] = ()
     """Oldest first; one row per device now and then."""
     deep: DeepNote | None = None

@@ -23,6 +23,7 @@ from stoker.model.record import (
     Loader,
     Mark,
     ModelInput,
+    OtherThreads,
     Place,
     ProcessRecord,
     Raised,
@@ -135,6 +136,7 @@ class _Collected:
         self.deep: DeepNote | None = None
         self.knobs: tuple[KnobReport, ...] = ()
         self.facts: TrainingFacts | None = None
+        self.threads: Row | None = None
         self.leads: list[tuple[float, Lead]] = []
         self.ended = False
         self.lost = 0
@@ -206,6 +208,8 @@ class _Collected:
                 self.deep = read_note(row)
             case wire.KNOBS:
                 self.knobs, self.facts = read_reports(row), read_facts(row)
+            case wire.THREADS:
+                self.threads = _threads(row)
             case wire.FAILURE:
                 self.raised = _raised(row)
             case wire.RANK:
@@ -249,6 +253,7 @@ class _Collected:
             batch_rows=self.batch_rows,
             shapes=dict(self.shapes),
             evaluated=tuple(self._evaluated()),
+            other_threads=self._other_threads(),
             devices=tuple(self.devices),
             deep=self.deep,
             knobs=self.knobs,
@@ -274,6 +279,13 @@ class _Collected:
         for phase, stage, place, count in self.lines:
             at, callers = self.places.get(place, Place(None, None)), self.callers.get(place, ())
             yield Sampled(phase, stage, at, count, callers, self.waits.get((phase, stage, place), 0))
+
+    def _other_threads(self) -> OtherThreads | None:
+        if self.threads is None:
+            return None
+        spent = {at: seconds for at, seconds in self.threads["spent"] if at in self.places}
+        places = tuple((self.places[at], seconds) for at, seconds in spent.items())
+        return OtherThreads(self.threads["looked_s"], places, self.threads["trains_first"])
 
     def _blocking(self) -> Iterable[Blocking]:
         for phase, place, count, seconds, stage in self.syncs:
@@ -336,6 +348,14 @@ def _second(row: Row) -> Second:
         float(row["pulse_s"]),
         float(row.get("closely_frac", 1.0)),
     )
+
+
+def _threads(row: Row) -> Row:
+    return {
+        "looked_s": float(row["looked_s"]),
+        "spent": [(int(place), float(seconds)) for place, seconds in row["spent"]],
+        "trains_first": bool(row["trains_first"]),
+    }
 
 
 def _line(value: list[Any] | None) -> Line | None:

@@ -12,7 +12,7 @@ import stoker
 # garbage and a collector that lets go of the lock each time, as any finalizer may.
 SCRIPT = """
 import gc, random, sys, threading, time
-from stoker.inside.pulse import _stack_of
+from stoker.inside.pulse import stack_of
 
 functions = []
 for size in range(1, 40, 3):
@@ -28,7 +28,7 @@ thresholds, main, looks, ended = gc.get_threshold(), threading.get_ident(), [], 
 
 def look():
     while not ended.is_set():
-        looks.append(len(_stack_of(main)))
+        looks.append(len(stack_of(main)))
         time.sleep(0)
 
 thread = threading.Thread(target=look)

@@ -102,6 +102,9 @@ FOUND = {
     "SK203": seen({**WORK, "save": 40.0}),
     "SK204": seen({"forward": 50.0, "backward": 50.0}, stages_s={"train": 60.0, "eval": 40.0}),
     "SK205": seen({**WORK, "compile": 40.0}),
+    "SK206": seen(
+        {"forward": 40.0, "backward": 60.0}, off_core_frac=0.36, others_cores=0.5, others_place=PLACE
+    ),
     "SK301": seen({**WORK, "env": 40.0}, envs_per_call=8.0, env_steps_per_s=100.0),
     "SK302": seen({**WORK, "infer": 36.0, "env": 4.0}, acting_pct=36.0, envs_per_call=1.0),
     "SK303": seen({**WORK, "env": 40.0}, envs_per_call=8.0, env_steps_per_s=100.0, env_processes=8),
@@ -332,6 +335,32 @@ def test_the_figures_of_a_shared_card_are_not_this_trainings(code: str) -> None:
     told = judge(both)
     assert [one.code for one in told.findings] == ["SK501"]
     assert told.outcome is Outcome.NOT_FIXABLE
+
+
+def test_a_thread_that_computes_without_the_interpreter_is_no_cause() -> None:
+    found = FOUND["SK206"]
+    assert codes(replace(found, off_core_frac=0.02)) == [], "it waits for nothing"
+    assert codes(replace(found, others_cores=0.05)) == [], "nobody holds it"
+    assert codes(replace(found, others_cores=None)) == [], "the training is not in the first thread"
+
+
+def test_what_may_wait_for_other_reasons_is_not_of_the_interpreter() -> None:
+    waiting = seen({"data": 40.0, "forward": 60.0}, off_core_frac=0.45, others_cores=0.5)
+    assert "SK206" not in codes(waiting)
+    first = judge(replace(FOUND["SK206"], others_cores=0.2)).findings[0]
+    assert first.recoverable_frac == pytest.approx(0.2), "no more than the other threads compute"
+
+
+def test_launches_that_wait_for_the_interpreter_are_not_too_many_launches() -> None:
+    late = on_gpu(
+        {},
+        {"forward": 50.0, "backward": 50.0},
+        gpu=gpu(idle_pct=40.0, launching_pct={"forward": 20.0, "backward": 18.0}),
+        off_core_frac=0.35,
+        others_cores=0.8,
+        others_place=PLACE,
+    )
+    assert codes(late) == ["SK206"]
 
 
 def test_who_has_the_cores_is_said() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from stoker.inside import pulse, wire
 from stoker.inside.places import LIBRARY, PLUMBING, USER, Places
-from stoker.inside.pulse import SAMPLE_S, Pulse, _stack_of
+from stoker.inside.pulse import SAMPLE_S, Pulse, stack_of
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
     monkeypatch.setattr(pulse, "perf_counter", lambda: clock.now)
     monkeypatch.setattr(pulse.time, "sleep", sleep)
     watch, ends = Pulse(SimpleNamespace(), Places(), lambda: None, {}), []
-    watch.stopped = SimpleNamespace(wait=sleep)
+    watch.held = SimpleNamespace(acquire=lambda _, seconds: sleep(seconds))
     for late_s in (0.0, 0.004, 0.001, 0.005, 0.0):
         clock.late_s, moment = late_s, clock.now + watch._gap_s()
         watch._sleep_before(moment)
@@ -80,7 +80,7 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
 def test_where_the_lock_comes_at_once_the_nap_is_short(quiet_pulse, monkeypatch) -> None:
     monkeypatch.setattr(pulse, "perf_counter", lambda: 100.0)
     slept: list[float] = []
-    quiet_pulse.stopped = SimpleNamespace(wait=slept.append)
+    quiet_pulse.held = SimpleNamespace(acquire=lambda _, seconds: slept.append(seconds))
     for _ in range(1000):
         quiet_pulse.late_s *= 0.99
     quiet_pulse._sleep_before(101.0)
@@ -171,7 +171,7 @@ def test_places_and_files_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def inner(look):
-    return look(_stack_of(threading.get_ident())[1:])
+    return look(stack_of(threading.get_ident())[1:])
 
 
 def _worker_loop(look):
@@ -207,7 +207,7 @@ def test_many_ways_to_one_line_are_not_all_kept(monkeypatch) -> None:
     assert places.new[-1]["callers"] == ()
 
 
-def test_the_stack_of_a_thread_is_told_from_the_inside_out_and_keeps_no_frame() -> None:
+def test_thestack_of_a_thread_is_told_from_the_inside_out_and_keeps_no_frame() -> None:
     here, done = threading.Event(), threading.Event()
 
     def outer() -> None:
@@ -217,7 +217,7 @@ def test_the_stack_of_a_thread_is_told_from_the_inside_out_and_keeps_no_frame() 
     thread = threading.Thread(target=outer)
     thread.start()
     here.wait()
-    stack = _stack_of(thread.ident)
+    stack = stack_of(thread.ident)
     names = [code.co_name for code, _ in stack]
     done.set()
     thread.join()
@@ -231,9 +231,9 @@ def test_collections_go_on_after_a_walk_that_failed(monkeypatch) -> None:
     thresholds = gc.get_threshold()
     monkeypatch.setattr(pulse, "_WHERE", lambda frame: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        _stack_of(threading.get_ident())
+        stack_of(threading.get_ident())
     assert gc.get_threshold() == thresholds
 
 
 def test_a_thread_that_is_gone_has_no_stack() -> None:
-    assert _stack_of(-1) == []
+    assert stack_of(-1) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, share
 from stoker.diagnose.causes.cores_exhausted import starved
+from stoker.diagnose.causes.held_interpreter import held_frac
 from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
@@ -32,7 +33,7 @@ def find(found: Signals) -> Finding | None:
         return None
     launching = _own(found)
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
-    lost = (sum(launching.values()) - acting) / 100
+    lost = (sum(launching.values()) - acting) / 100 - held_frac(found)
     busiest = max(launching, key=launching.__getitem__, default="")
     line = None if busiest == "other" and hot_launching(found) else found.top_line(busiest)
     return finding(

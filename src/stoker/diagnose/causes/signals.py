@@ -19,7 +19,7 @@ from stoker.diagnose.causes.thresholds import (
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
-from stoker.diagnose.host import core_wait_frac, host_view
+from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
 from stoker.diagnose.model_inputs import one_row_frac
@@ -28,7 +28,7 @@ from stoker.diagnose.own_steps import OwnStep, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.host import HostRecord
-from stoker.model.record import COMPUTE, PHASES, Place
+from stoker.model.record import COMPUTE, PHASES, OtherThreads, Place
 from stoker.model.run import Run
 
 
@@ -139,6 +139,12 @@ class Signals:
     """Of the last third of the window, in torch.compile; None: not known."""
     core_wait_frac: float | None = None
     """Of the window: the training thread was ready to run and had no core."""
+    off_core_frac: float | None = None
+    """Of the window: the training thread waited for something else than a core."""
+    others_cores: float | None = None
+    """Used by other threads of its process that run Python; None: not known, or it is no first thread."""
+    others_place: Place | None = None
+    """Where those are found most."""
     quota_frac: float | None = None
     """Of the window: held back because a CPU quota was used up."""
 
@@ -222,6 +228,7 @@ def signals(summary: Summary) -> Signals | None:
     edges = _edges(main, view)
     model_pct = sum(main.phase_pct[name] for name in ("infer", "forward", "backward"))
     stepped = _own_step(main)
+    waited = core_shares(summary.run.host, main.record.pid, *_span(main)) or (None, None)
     return Signals(
         window_s=main.window.seconds,
         ticks=main.window.content.ticks,
@@ -258,7 +265,10 @@ def signals(summary: Summary) -> Signals | None:
         own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record, main.phase_pct),
         asked_ticks_frac=asked_ticks_frac(main.record),
         compile_late_pct=_compile_late_pct(main),
-        core_wait_frac=core_wait_frac(summary.run.host, main.record.pid, *_span(main)),
+        core_wait_frac=waited[0],
+        off_core_frac=waited[1],
+        others_cores=_others_cores(main.record.other_threads),
+        others_place=_others_place(main.record.other_threads),
         quota_frac=host.throttled_frac if host else None,
     )
 
@@ -266,6 +276,16 @@ def signals(summary: Summary) -> Signals | None:
 def _span(main: Trainer) -> tuple[float | None, float | None]:
     parts = main.window.parts
     return (parts[0][0], parts[-1][1]) if parts else (None, None)
+
+
+def _others_cores(threads: OtherThreads | None) -> float | None:
+    if threads is None or not threads.trains_first or threads.looked_s <= 0:
+        return None
+    return sum(seconds for _, seconds in threads.spent) / threads.looked_s
+
+
+def _others_place(threads: OtherThreads | None) -> Place | None:
+    return max(threads.spent, key=lambda one: one[1])[0] if threads and threads.spent else None
 
 
 def _compile_late_pct(main: Trainer) -> float | None:

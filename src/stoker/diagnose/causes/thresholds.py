@@ -78,6 +78,13 @@ SELDOM_FRAC = 0.2
 ALONE_FRAC = 0.9
 """Of the looks into calls without gradients: nothing else is asked so. Own, 2026-11."""
 
+HELD_FRAC = 0.10
+"""Of the window, off a core in the model's calls: a training alone with its threads had 0.001 to 0.013, one
+beside a thread of pure Python 0.36 (CPU, 2026-11-18). Own."""
+OTHERS_CORES = 0.10
+"""Used by other threads that run Python: with less, they cannot hold the interpreter for so long. Own,
+2026-11."""
+
 # RL
 ONE_ROW_FRAC = 0.8
 """Of the looks into calls without gradients: from here on it is asked row by row. Own, 2026-11."""

@@ -1,0 +1,65 @@
+"""SK206: another thread of the process computes in Python, and the training thread waits for the interpreter.
+
+Each operation of torch gives the interpreter lock back and has to get it again: from a thread that computes
+in Python, after up to 5 ms. The model's own calls become longer, and look like work.
+"""
+
+from __future__ import annotations
+
+from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES
+from stoker.model.finding import Finding, Fix
+
+CODE, NAME = "SK206", "another Python thread holds the interpreter"
+MAY_WAIT = ("data", "env", "h2d", "sync", "save", "compile", "other")
+"""Phases in which a thread may wait for other reasons."""
+_FIXES = (
+    Fix(
+        "a process in place of the thread",
+        "threading.Thread(target=prepare, args=(queue,)).start()",
+        "multiprocessing.Process(target=prepare, args=(queue,)).start()  # or a DataLoader's workers",
+    ),
+    Fix("calls on whole arrays (NumPy, OpenCV, torch), which let go of the interpreter while they compute"),
+    Fix(
+        "where the thread must stay: hand the interpreter over sooner, before it starts",
+        "",
+        "sys.setswitchinterval(0.0005)  # 5 ms is the default",
+    ),
+)
+
+
+def held_frac(found: Signals) -> float:
+    """Of the window, at least: the training thread is off its core, waits for none, and is in none of the
+    phases in which it may wait for something else."""
+    off, others = found.off_core_frac, found.others_cores
+    if off is None or others is None or others < OTHERS_CORES:
+        return 0.0
+    may_wait = [*MAY_WAIT, *([] if found.loss_is_work else ["loss"])]
+    held = off - sum(found.host_pct[phase] for phase in may_wait) / 100
+    return min(held, others) if held >= HELD_FRAC else 0.0
+
+
+def find(found: Signals) -> Finding | None:
+    held = held_frac(found)
+    idle_pct = found.gpu.idle_pct if found.gpu else None
+    lost = held if found.gpu is None else min(held, (idle_pct or 0.0) / 100)
+    return finding(
+        CODE,
+        NAME,
+        "the model's calls wait for the interpreter, which another thread holds",
+        lost,
+        found.lost_of if found.gpu else "time inside the model's calls",
+        [
+            share("of the window the model's calls wait, and not for a core", held, "schedstat"),
+            number(
+                "{} cores are used by other threads that run Python", found.others_cores, "cores", "looks"
+            ),
+        ],
+        "the same run without that thread, or with it as a process",
+        _FIXES,
+        found.others_place,
+    )
+
+
+CAUSE = Cause(CODE, NAME, find)
