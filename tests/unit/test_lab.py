@@ -17,7 +17,10 @@ import pytest
 from stoker.diagnose.causes import CAUSES
 
 LAB = Path(__file__).parents[2] / "benchmarks" / "pathologies"
-MODULES = ("index", "second_table", "third_table", "fourth_table", "cases", "scoring", "recording")
+MODULES = (
+    "index", "second_table", "third_table", "fourth_table", "fifth_table", "sixth_table", "cases", "scoring",
+    "recording",
+)  # fmt: skip
 
 
 @pytest.fixture
