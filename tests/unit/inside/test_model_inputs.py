@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 from tests.unit.inside.conftest import Model
 
 from stoker.inside import hooks
@@ -83,6 +84,15 @@ def test_eval_within_a_models_call_does_not_take_it_apart(driven, clock, monkeyp
 
     driven.model_on(forward)
     assert recorder.phase == THIN
+
+
+@pytest.mark.parametrize("shape", [(None, 8), len, "a text"])
+def test_what_has_no_sizes_does_not_switch_the_hook_off(driven, shape: object) -> None:
+    hook = hooks.modules.ModuleHook(driven.agent)
+    hook.is_grad_enabled = lambda: True
+    hook._replaced(lambda *_: None)(Model(True), SimpleNamespace(shape=shape))
+    assert hook.error is None
+    assert driven.recorder.shapes == [None, None]
 
 
 def test_shapes_are_counted(driven) -> None:

@@ -171,9 +171,13 @@ def _first_parameter(module):
 
 
 def _shape(args):
-    """Of the first tensor given to the model: the batch as the model sees it."""
+    """Of the first tensor given to the model: the batch as the model sees it. None where that has sizes of
+    its own kind: one that stands for any batch has no number of rows."""
     for value in args:
-        shape = getattr(value, "shape", None)
-        if shape is not None and len(shape):
-            return [int(size) for size in shape[:DIMENSIONS_MAX]]
+        try:
+            shape = getattr(value, "shape", None)
+            if shape is not None and len(shape):
+                return [int(size) for size in shape[:DIMENSIONS_MAX]]
+        except Exception:
+            return None
     return None
