@@ -210,7 +210,7 @@ def _turn(turn: Turn, main: Trainer) -> str:
 
 def _speed(turn: Turn, main: Trainer) -> str:
     before_s, after_s = turn.tick_s()
-    unit = "env calls/s" if main.tick_is_env_call else "ticks/s"
+    unit = f"{main.tick_kind.many}/s"
     if abs(after_s - before_s) < 0.01 * before_s:
         return f"the speed stayed at {1 / after_s:.3g} {unit}"
     fell = "fell" if after_s > before_s else "rose"

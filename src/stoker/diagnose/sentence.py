@@ -10,6 +10,7 @@ from stoker.diagnose.host import core_wait_frac
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.tick_kinds import TickKind
 
 NOTABLE_PCT = 10.0
 LEADING_PCT = 20.0
@@ -37,7 +38,7 @@ def sentence(summary: Summary) -> str:
     gpu = gpu_sentence(summary, main)
     if waits := _waits_for_ranks(summary, main):
         texts = [waits, *([gpu.text] if gpu else [])]
-    elif main.tick_is_env_call:
+    elif main.tick_kind is TickKind.ENV_CALL:
         texts = [_env_steps_only(main), *([gpu.text] if gpu else [])]
     elif gpu is not None and gpu.complete:
         texts = [gpu.text]
@@ -93,8 +94,8 @@ def _nothing_inside(summary: Summary) -> str:
         return f"Python was started with {flags}, which shuts Stoker out: only the outside view was recorded."
     if any(process.torch for process in run.processes):
         return (
-            "torch was imported, but no optimizer stepped, no DataLoader was read and no environment ran: "
-            "there is no training to account for."
+            "torch was imported, but no optimizer stepped, no gradient was computed, no DataLoader was read "
+            "and no environment ran: there is no training to account for."
         )
     return "No PyTorch training was seen in this command."
 

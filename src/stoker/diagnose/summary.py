@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.chosen import Chosen
-from stoker.diagnose.env_ticks import ticks_are_env_calls, with_env_ticks
 from stoker.diagnose.gpu_use import GpusUsed, gpus_used
 from stoker.diagnose.iteration import Iteration, find_iteration
 from stoker.diagnose.loading import LoaderView, loader_views
 from stoker.diagnose.places import LineShare, line_shares, pct
 from stoker.diagnose.recurring import known_periods
+from stoker.diagnose.tick_kinds import TickKind, tick_kind, with_ticks
 from stoker.diagnose.window import Window, stage_seconds, training_window
 from stoker.model.record import COMPUTE, PHASES, ProcessRecord
 from stoker.model.run import Run
@@ -59,9 +59,8 @@ class Trainer:
         return sum(self.phase_pct[name] for name in COMPUTE)
 
     @property
-    def tick_is_env_call(self) -> bool:
-        """No optimizer ever stepped."""
-        return not sum(self.record.optimizer_steps) and self.window.content.ticks > 0
+    def tick_kind(self) -> TickKind:
+        return tick_kind(self.record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,7 @@ def _with_gpus(run: Run, one: Trainer) -> Trainer:
 
 
 def trainer(record: ProcessRecord) -> Trainer:
-    if ticks_are_env_calls(record):
-        record = with_env_ticks(record)
+    record = with_ticks(record)
     iteration = find_iteration(record.sequence)
     window = training_window(record, known_periods(record, iteration))
     return Trainer(

@@ -74,9 +74,11 @@ class Run:
 
     @property
     def trainers(self) -> tuple[ProcessRecord, ...]:
-        """Processes that stepped an optimizer; without any, those that stepped an environment."""
+        """Processes that stepped an optimizer; without any, those that stepped an environment, or else
+        computed gradients."""
         ticking = tuple(p for p in self.processes if p.last and p.last.ticks)
         stepping = tuple(p for p in self.processes if p.last and p.last.env_steps)
+        computing = tuple(p for p in self.processes if p.last and p.last.backwards)
         reading = tuple(p for p in self.processes if p.loaders)
-        chosen = ticking or stepping or reading
+        chosen = ticking or stepping or computing or reading
         return tuple(sorted(chosen, key=lambda p: (p.rank is None, p.rank or 0, p.began_s)))

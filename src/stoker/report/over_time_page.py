@@ -30,7 +30,7 @@ def build(summary: Summary, told: OverTime) -> Page:
 def _table(summary: Summary, told: OverTime) -> Table:
     phases = _phases(told)
     with_gpu = any(period.gpu_busy_pct is not None for period in told.periods)
-    unit = "env calls/s" if summary.main is not None and summary.main.tick_is_env_call else "ticks/s"
+    unit = f"{summary.main.tick_kind.many if summary.main is not None else 'ticks'}/s"
     columns = ("from", unit, *phases, *(("GPU busy",) if with_gpu else ()), "why")
     rows = tuple(_row(period, phases, with_gpu) for period in told.periods)
     end = moment(told.periods[-1].to_s)

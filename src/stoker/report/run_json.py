@@ -61,7 +61,7 @@ def _trainer(trainer: Trainer) -> dict[str, object]:
         "window": {
             "seconds": window.seconds,
             "ticks": window.content.ticks,
-            "tick": "env call" if trainer.tick_is_env_call else "optimizer step",
+            "tick": str(trainer.tick_kind),
             "samples": window.content.samples,
             "env_steps": window.content.env_steps,
             "warmup_s": window.warmup_s,

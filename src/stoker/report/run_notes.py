@@ -10,6 +10,7 @@ from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC
 from stoker.diagnose.failure import place
 from stoker.diagnose.host import core_wait_frac, host_view
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.tick_kinds import TickKind
 from stoker.diagnose.unsteady import Reason
 from stoker.model.record import HookFailure, ProcessRecord
 from stoker.model.run import Run, short_id
@@ -93,7 +94,13 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
     found = []
     if main.window.remark:
         remark = main.window.remark
-        found.append(remark.replace("tick", "env call") if main.tick_is_env_call else remark)
+        kind = main.tick_kind
+        found.append(remark.replace("ticks", kind.many).replace("tick", kind.one))
+    if main.tick_kind is TickKind.BACKWARD_PASS:
+        found.append(
+            "no step of a torch optimizer was seen: what changes the weights is counted as other, and a tick "
+            "is a backward pass"
+        )
     samples = sum(sample.count for sample in main.record.sampled if sample.stage == "train")
     if not samples:
         found.append("the training was never looked at: there are no source lines")

@@ -13,6 +13,7 @@ from stoker.diagnose.places import shown
 from stoker.diagnose.remedies import not_worth_trying
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.tick_kinds import TickKind
 from stoker.diagnose.verdict import verdict
 from stoker.model.record import COMPUTE, PHASES, Place
 from stoker.model.run import RunFailure, RunInfo
@@ -100,10 +101,8 @@ def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
     blocks: list[Block] = [Facts(tuple(_speed(summary, main)))]
     content = main.window.content
     rank = f"rank {main.record.rank}, " if len(summary.trainers) > 1 else ""
-    ticks = "env calls" if main.tick_is_env_call else "ticks"
-    heading = (
-        f"Where the training thread's time goes ({rank}{content.ticks:,} {ticks} in {duration(content.t_s)})"
-    )
+    ticks = f"{content.ticks:,} {main.tick_kind.many}"
+    heading = f"Where the training thread's time goes ({rank}{ticks} in {duration(content.t_s)})"
     blocks += chosen_block(summary.chosen)
     blocks += gpu_blocks(summary, main)
     blocks.append(Bars(heading, tuple(_bars(main, _seen_as(main, arrivals(summary))))))
@@ -116,11 +115,10 @@ def _speed(summary: Summary, main: Trainer) -> list[tuple[str, str]]:
     flow = main.throughput
     parts = []
     if flow.ticks_per_s:
-        unit = "env calls/s" if main.tick_is_env_call else "ticks/s"
-        about = ["a tick here"] if main.tick_is_env_call else []
+        about = [] if main.tick_kind is TickKind.OPTIMIZER_STEP else ["a tick here"]
         about += [main.window.steadiness.phrase] if main.window.steadiness else []
         note = f" ({'; '.join(about)})" if about else ""
-        parts.append(f"{rate(flow.ticks_per_s)} {unit}{note}")
+        parts.append(f"{rate(flow.ticks_per_s)} {main.tick_kind.many}/s{note}")
     if flow.samples_per_s:
         parts.append(f"{rate(flow.samples_per_s)} samples/s")
     if flow.env_steps_per_s:

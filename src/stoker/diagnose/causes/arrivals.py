@@ -16,6 +16,7 @@ from statistics import fmean, median
 
 from stoker.diagnose.causes.thresholds import STRAGGLER_COVERS, STRAGGLER_FRAC
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.tick_kinds import TickKind
 from stoker.model.record import PHASES, Tick
 
 TICKS_MIN, TICKS_MAX = 20, 5_000
@@ -87,7 +88,8 @@ class _Met:
 
 def arrivals(summary: Summary) -> Arrivals | None:
     """None where there is no second rank."""
-    ranked = [one for one in summary.trainers if one.record.rank is not None and not one.tick_is_env_call]
+    ticking = [one for one in summary.trainers if one.tick_kind is TickKind.OPTIMIZER_STEP]
+    ranked = [one for one in ticking if one.record.rank is not None]
     if len(ranked) < 2:
         return None
     met = _side_by_side([_told_apart(one) for one in ranked])

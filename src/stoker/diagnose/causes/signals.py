@@ -27,6 +27,7 @@ from stoker.diagnose.own_evaluations import OwnEvaluation, asked_ticks_frac, own
 from stoker.diagnose.own_steps import OwnStep, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
+from stoker.diagnose.tick_kinds import TickKind
 from stoker.model.host import HostRecord
 from stoker.model.record import COMPUTE, PHASES, OtherThreads, Place
 from stoker.model.run import Run
@@ -453,7 +454,7 @@ def _ranks(summary: Summary) -> list[RankSignals]:
     found = []
     for trainer in summary.trainers:
         ticks, rank = trainer.window.content.ticks, trainer.record.rank
-        if rank is None or not ticks or trainer.tick_is_env_call:
+        if rank is None or not ticks or trainer.tick_kind is not TickKind.OPTIMIZER_STEP:
             continue
         tick_ms = 1000 * trainer.window.seconds / ticks
         phases = {name: tick_ms * pct / 100 for name, pct in trainer.phase_pct.items()}
