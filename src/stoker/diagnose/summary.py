@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.chosen import Chosen
+from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.gpu_use import GpusUsed, gpus_used
 from stoker.diagnose.iteration import Iteration, find_iteration
 from stoker.diagnose.loading import LoaderView, loader_views
@@ -138,10 +139,9 @@ def _updates_per_env_step(record: ProcessRecord, window: Window, iteration: Iter
     content = window.content
     if not content.env_steps or not content.ticks or not sum(record.optimizer_steps):
         return None
-    calls = record.seconds[-1].env_calls if record.seconds else 0
-    if iteration is None or not iteration.env_calls or not calls or record.last is None:
+    envs = envs_per_call(record)
+    if iteration is None or not iteration.env_calls or envs is None:
         return content.ticks / content.env_steps
-    envs = record.last.env_steps / calls
     return max(iteration.optimizer_steps.values(), default=0.0) / (iteration.env_calls * envs)
 
 

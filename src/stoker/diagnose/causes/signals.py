@@ -18,6 +18,7 @@ from stoker.diagnose.causes.thresholds import (
 )
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
+from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
@@ -252,7 +253,7 @@ def signals(summary: Summary) -> Signals | None:
         elsewhere_cores=_elsewhere_cores(summary.run.host, main.record.pid, *_span(main)),
         stages_s=dict(main.stages_s),
         env_steps_per_s=main.throughput.env_steps_per_s,
-        envs_per_call=_envs_per_call(main),
+        envs_per_call=envs_per_call(main.record),
         acting_pct=main.acting_pct,
         env_processes=_env_processes(summary.run, main),
         gpu=_gpu(use, main) if use else None,
@@ -380,13 +381,6 @@ def _own_step(main: Trainer) -> OwnStep | None:
 
 def _has_env(main: Trainer) -> bool:
     return main.record.last is not None and main.record.last.env_steps > 0
-
-
-def _envs_per_call(main: Trainer) -> float | None:
-    last = main.record.seconds[-1] if main.record.seconds else None
-    if last is None or not last.env_calls or not last.sums.env_steps:
-        return None
-    return last.sums.env_steps / last.env_calls
 
 
 def _env_calls_per_tick(main: Trainer) -> float:

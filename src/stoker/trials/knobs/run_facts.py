@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.summary import Trainer, summarise
 from stoker.model.knobs import TrainingFacts
 from stoker.model.run import Run
@@ -96,9 +97,8 @@ def _by_meaning(main: Trainer, told: TrainingFacts) -> dict[str, frozenset[objec
 
 def _envs(main: Trainer) -> int | None:
     """Environments behind one call of `step`."""
-    record = main.record
-    calls = record.seconds[-1].env_calls if record.seconds else 0
-    return round(record.last.env_steps / calls) if calls and record.last and record.last.env_steps else None
+    envs = envs_per_call(main.record)
+    return round(envs) if envs is not None else None
 
 
 def _set(values: Iterable[object]) -> tuple[object, ...]:
