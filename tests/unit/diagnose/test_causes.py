@@ -412,6 +412,20 @@ def test_lines_of_one_loop_are_one_cause() -> None:
     assert first.says.startswith("2 lines")
 
 
+def test_a_line_that_is_off_its_core_waits_and_needs_another_fix() -> None:
+    slow = seen({**WORK, "other": 40.0}, lines=(LineShare("other", PLACE, 40.0, 100),))
+    computes, rests = (judge(replace(slow, off_core_frac=off)).findings[0] for off in (0.05, 0.38))
+    assert "waits" not in computes.says
+    assert "it waits" in rests.says
+    assert {fix.text for fix in rests.fixes}.isdisjoint(fix.text for fix in computes.fixes)
+
+
+def test_whether_a_line_waits_is_not_claimed_where_something_else_may_have_waited() -> None:
+    slow = seen({**WORK, "other": 30.0, "data": 20.0}, lines=(LineShare("other", PLACE, 30.0, 100),))
+    for other in ({"off_core_frac": 0.2}, {"off_core_frac": 0.5, "others_cores": 0.4}, {}):
+        assert "it waits" not in judge(replace(slow, **other)).findings[0].says
+
+
 def test_lines_of_two_functions_are_not_one_cause() -> None:
     lines = tuple(
         LineShare("other", Place(("/home/me/train.py", number, name), None), 20.0, 100)

@@ -7,13 +7,11 @@ in Python, after up to 5 ms. The model's own calls become longer, and look like 
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.signals import MAY_WAIT, Signals
 from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK206", "another Python thread holds the interpreter"
-MAY_WAIT = ("data", "env", "h2d", "sync", "save", "compile", "other")
-"""Phases in which a thread may wait for other reasons."""
 _FIXES = (
     Fix(
         "a process in place of the thread",
@@ -35,7 +33,7 @@ def held_frac(found: Signals) -> float:
     off, others = found.off_core_frac, found.others_cores
     if off is None or others is None or others < OTHERS_CORES:
         return 0.0
-    may_wait = [*MAY_WAIT, *([] if found.loss_is_work else ["loss"])]
+    may_wait = [*MAY_WAIT, "other", *([] if found.loss_is_work else ["loss"])]
     held = off - sum(found.host_pct[phase] for phase in may_wait) / 100
     return min(held, others) if held >= HELD_FRAC else 0.0
 

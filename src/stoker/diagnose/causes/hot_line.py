@@ -25,6 +25,10 @@ _FIXES = (
     ),
     Fix("do it less often, in another thread or process, or not at all (logging, copies, checks)"),
 )
+_REST_FIXES = (
+    Fix("what it waits for (a file, the network, a service, a lock): ask for it ahead, beside the training"),
+    Fix("a sleep in the loop: take it out"),
+)
 _WAIT_FIXES = (
     Fix(
         "ask before it is needed: two or more on their way while the model computes",
@@ -43,8 +47,10 @@ def find(found: Signals) -> Finding | None:
     what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
     own = "your own Python code" if line.place.leaf == line.place.user else "Python code that your line calls"
     waits = line.waits_frac >= WAITS_FRAC
+    rests = not waits and line.phase == "other" and found.own_code_rests()
     where = "between the model's call and backward()" if line.phase == "loss" else own
     where = "waiting for another process" if waits else where
+    where = "it computes nothing, it waits: asleep, at a lock, for a file or the network" if rests else where
     return finding(
         CODE,
         NAME,
@@ -60,7 +66,7 @@ def find(found: Signals) -> Finding | None:
             number("{} looks found it there", float(line.samples), "looks", "looks"),
         ],
         "comment the line out, or give it a constant: ticks/s rise by up to the ceiling",
-        _WAIT_FIXES if waits else _FIXES,
+        _WAIT_FIXES if waits else _REST_FIXES if rests else _FIXES,
         line.place,
     )
 

@@ -10,8 +10,10 @@ from stoker.diagnose.causes.arrivals import Arrivals, arrivals
 from stoker.diagnose.causes.thresholds import (
     COMPILES_ON_PCT,
     ELSEWHERE_CORES,
+    OTHERS_CORES,
     READS_FRAC,
     READS_STORM,
+    RESTS_FRAC,
     WAITED_FOR_CORES,
     WAITING_LINE_FRAC,
     WAITS_FRAC,
@@ -32,6 +34,9 @@ from stoker.diagnose.tick_kinds import TickKind
 from stoker.model.host import HostRecord
 from stoker.model.record import COMPUTE, PHASES, OtherThreads, Place
 from stoker.model.run import Run
+
+MAY_WAIT = ("data", "env", "h2d", "sync", "save", "compile")
+"""Phases, beside the user's own code, in which the training thread may be off its core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +177,15 @@ class Signals:
     def own_code_lost(self) -> float:
         """Of the window, in `other`."""
         return self.lost("other") + self.own_launching()
+
+    def own_code_rests(self) -> bool:
+        """Most of `other` the thread is off its core and waits for none, nor for the interpreter: asleep, at
+        a lock, for a file or the network. What it may have waited for in other phases is taken off."""
+        own = self.host_pct["other"] / 100
+        if self.off_core_frac is None or (self.others_cores or 0.0) >= OTHERS_CORES:
+            return False
+        elsewhere = sum(self.host_pct[phase] for phase in MAY_WAIT) / 100
+        return own > 0 and self.off_core_frac - elsewhere >= RESTS_FRAC * own
 
     def own_step_lost(self) -> float:
         """Of the window, in a simulator no hook knows."""
