@@ -13,6 +13,7 @@ from types import ModuleType
 from stoker.launch import procfs
 from stoker.launch.reaper import become_subreaper
 from stoker.outside import cgroup, host, pressure
+from stoker.outside.core_waits import parse_schedstat
 from stoker.outside.gpu.nvml import open_nvml
 from stoker.outside.gpu.seam import Facts, Refused
 from stoker.outside.machine import read_cores
@@ -42,6 +43,7 @@ def host_capabilities() -> list[Capability]:
         _guarded("cores allowed", _cores),
         _guarded("cgroup limits", _cgroup),
         _guarded("pressure (PSI)", _pressure),
+        _guarded("waits for a core", _schedstat),
         _guarded("disk bytes per process", _process_io),
         _guarded("shared memory (/dev/shm)", _shm),
         _guarded("orphans come to Stoker", _subreaper),
@@ -102,6 +104,19 @@ def _pressure(name: str) -> Capability:
             "waits of the machine are not measured",
         )
     return Capability(name, True, "cpu, io, memory")
+
+
+def _schedstat(name: str) -> Capability:
+    """Kernels that do not count it give zeros."""
+    counted = parse_schedstat(procfs.read_text("/proc/self/schedstat") or "")
+    if counted is None or not counted[0]:
+        return Capability(
+            name,
+            False,
+            reason="the kernel does not count it (CONFIG_SCHED_INFO): whether others slow a training down "
+            "(SK504), or a thread of its own (SK206), cannot be told",
+        )
+    return Capability(name, True, "schedstat")
 
 
 def _process_io(name: str) -> Capability:

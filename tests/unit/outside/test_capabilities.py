@@ -100,3 +100,13 @@ def test_the_page_keeps_what_is_there_apart_from_what_is_not() -> None:
 def test_without_proc_the_sentence_does_not_promise_the_host() -> None:
     shown = plain(doctor.build_page([Capability("process tree (/proc)", False, reason="hidden")]))
     assert "Only what a training tells from inside" in shown
+
+
+@pytest.mark.parametrize(("text", "counted"), [("5000 12 3", True), ("0 0 0", False), (None, False)])
+def test_a_kernel_that_does_not_count_waits_for_a_core_is_told(
+    monkeypatch: pytest.MonkeyPatch, text: str | None, counted: bool
+) -> None:
+    monkeypatch.setattr(procfs, "read_text", lambda path: text)
+    told = capabilities._schedstat("waits for a core")
+    assert told.available is counted
+    assert bool(told.reason) is not counted
