@@ -68,9 +68,10 @@ def core_wait_frac(record: HostRecord, pid: int, start_s: float, end_s: float) -
 
 def core_shares(
     record: HostRecord, pid: int, start_s: float | None = None, end_s: float | None = None
-) -> tuple[float, float] | None:
+) -> tuple[float, float, int] | None:
     """Of the time between the first and the last look within: the training thread of this process was ready
-    to run and had no core; and it waited for something else. None where that was counted for too short."""
+    to run and had no core; it waited for something else; of how many threads that is. None where it was
+    counted for too short a time."""
     rows = [
         row
         for row in record.core_waits
@@ -81,7 +82,7 @@ def core_shares(
     seconds = rows[-1].t - rows[0].t
     waited = (rows[-1].waited_s_total - rows[0].waited_s_total) / seconds
     on_core = (rows[-1].on_core_s_total - rows[0].on_core_s_total) / seconds
-    return waited, max(0.0, 1 - on_core - waited)
+    return waited, max(0.0, 1 - on_core - waited), rows[-1].threads
 
 
 def _values(rows: list[HostReading], name: str) -> list[tuple[float, float]]:

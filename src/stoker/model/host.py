@@ -138,6 +138,8 @@ class CoreWait:
     on_core_s_total: float
     waited_s_total: float
     """Ready to run, and without a core: others had it, or the quota was used up."""
+    threads: int = 1
+    """More than the first: those of torch's backward pass on a GPU are known by name, and counted too."""
 
 
 @dataclass(frozen=True, slots=True)

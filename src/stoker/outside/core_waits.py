@@ -40,7 +40,7 @@ class CoreWaits:
             threads |= {thread: times for thread in threads if (times := _schedstat(pid, thread))}
             on_core_s, waited_s = (round(sum(column), 4) for column in zip(*threads.values(), strict=True))
             if on_core_s:
-                yield CoreWait(t, pid, on_core_s, waited_s)
+                yield CoreWait(t, pid, on_core_s, waited_s, len(threads))
 
     def _search(self, pids: Set[int]) -> None:
         for pid in sorted(pids & _recorded(self._inside)):

@@ -51,16 +51,16 @@ def inside(tmp_path: Path) -> Path:
 
 def test_the_first_thread_and_those_of_backward_count(scheduler: Scheduler, inside: Path) -> None:
     waits = CoreWaits(inside)
-    assert list(waits.look({PID, 50}, 7.0)) == [CoreWait(7.0, PID, 3.0, 0.75)]
+    assert list(waits.look({PID, 50}, 7.0)) == [CoreWait(7.0, PID, 3.0, 0.75, 2)]
     scheduler.times[PID] = (1.5, 0.75)
-    assert list(waits.look({PID}, 8.0)) == [CoreWait(8.0, PID, 3.5, 1.0)]
+    assert list(waits.look({PID}, 8.0)) == [CoreWait(8.0, PID, 3.5, 1.0, 2)]
 
 
 def test_a_thread_that_has_ended_keeps_its_times(scheduler: Scheduler, inside: Path) -> None:
     waits = CoreWaits(inside)
     list(waits.look({PID}, 7.0))
     del scheduler.times[BACKWARD]
-    assert list(waits.look({PID}, 8.0)) == [CoreWait(8.0, PID, 3.0, 0.75)]
+    assert list(waits.look({PID}, 8.0)) == [CoreWait(8.0, PID, 3.0, 0.75, 2)]
 
 
 def test_a_process_that_is_not_seen_from_inside_or_gone_has_none(scheduler: Scheduler, inside: Path) -> None:

@@ -244,7 +244,7 @@ def signals(summary: Summary) -> Signals | None:
     edges = _edges(main, view)
     model_pct = sum(main.phase_pct[name] for name in ("infer", "forward", "backward"))
     stepped = _own_step(main)
-    waited = core_shares(summary.run.host, main.record.pid, *_span(main)) or (None, None)
+    core_wait, off_core = _off_core(summary, main, use)
     return Signals(
         window_s=main.window.seconds,
         ticks=main.window.content.ticks,
@@ -281,8 +281,8 @@ def signals(summary: Summary) -> Signals | None:
         own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record, main.phase_pct),
         asked_ticks_frac=asked_ticks_frac(main.record),
         compile_late_pct=_compile_late_pct(main),
-        core_wait_frac=waited[0],
-        off_core_frac=waited[1],
+        core_wait_frac=core_wait,
+        off_core_frac=off_core,
         others_cores=_others_cores(main.record.other_threads),
         others_place=_others_place(main.record.other_threads),
         quota_frac=host.throttled_frac if host else None,
@@ -292,6 +292,15 @@ def signals(summary: Summary) -> Signals | None:
 def _span(main: Trainer) -> tuple[float | None, float | None]:
     parts = main.window.parts
     return (parts[0][0], parts[-1][1]) if parts else (None, None)
+
+
+def _off_core(summary: Summary, main: Trainer, use: GpuUse | None) -> tuple[float | None, float | None]:
+    """Ready and without a core; waiting for something else. On a GPU the first thread waits while another
+    runs backward: what else it waits for is known only where that one is counted, too."""
+    shares = core_shares(summary.run.host, main.record.pid, *_span(main))
+    if shares is None:
+        return None, None
+    return shares[0], shares[1] if use is None or shares[2] > 1 else None
 
 
 def _others_cores(threads: OtherThreads | None) -> float | None:
