@@ -73,6 +73,17 @@ def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> Own
     )
 
 
+def evaluated_at(record: ProcessRecord) -> Place | None:
+    """Of evaluations that are a stage of their own: the line that calls them most often. Where that is a
+    library's, the user's line within; or the library's own evaluation, and the user's line that led there.
+    None where looks are too few."""
+    edge = _Edges([(one, stack_of(one)) for one in record.sampled if one.stage == "train"])
+    own = {one.place.user[0] for one in record.sampled if one.place.user}
+    looks = [(edge.told(stack_of(one), own), one.count) for one in record.sampled if one.stage == "eval"]
+    places = _counted((place, count) for place, count in looks if place is not None)
+    return places.most_common(1)[0][0] if places.total() >= MIN_SAMPLES else None
+
+
 class _Edges:
     """Where a stack leaves what trains."""
 
@@ -88,11 +99,24 @@ class _Edges:
     def _function_in(self, stack: tuple[Line, ...]) -> tuple[Function, Line] | None:
         """The outermost function that trains nothing, and the line that calls it. None where there is none
         but the model's own."""
+        depth = self._depth_in(stack)
+        return None if depth is None else (_function(stack[depth]), stack[depth + 1])
+
+    def _depth_in(self, stack: tuple[Line, ...]) -> int | None:
         inside = [depth for depth, line in enumerate(stack) if _function(line) not in self.functions]
         depth = inside[-1] if inside else len(stack)
-        if depth + 1 >= len(stack) or is_forward(stack[depth]):
-            return None
-        return _function(stack[depth]), stack[depth + 1]
+        return None if depth + 1 >= len(stack) or is_forward(stack[depth]) else depth
+
+    def told(self, stack: tuple[Line, ...], own: set[str]) -> Place | None:
+        """The line to show; `own`: the user's files."""
+        if (depth := self._depth_in(stack)) is None:
+            found = self._line_in(stack)
+            return Place(found[1], found[1]) if found else None
+        caller, within = stack[depth + 1], (line for line in reversed(stack[: depth + 1]) if line[0] in own)
+        line = caller if caller[0] in own else next(within, None)
+        if line is not None and not is_forward(line):
+            return Place(line, line)
+        return Place(stack[depth], next((line for line in stack[depth + 1 :] if line[0] in own), None))
 
     def _line_in(self, stack: tuple[Line, ...]) -> tuple[Line, Line] | None:
         """The outermost line that trains nothing, of a function that does."""

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.diagnose.test_own_steps import at, look
 
-from stoker.diagnose.own_evaluations import OwnEvaluation
+from stoker.diagnose.own_evaluations import OwnEvaluation, evaluated_at
 from stoker.diagnose.own_evaluations import own_evaluation as told_of
-from stoker.model.record import PHASES, ProcessRecord
+from stoker.model.record import PHASES, Line, Place, ProcessRecord
 
 ASKED = look("infer", at("Net.forward"), at("scores", 12), at("main", 40))
 BESIDE = look("other", at("scores", 15), at("main", 40))
@@ -126,3 +126,36 @@ def test_too_few_looks_or_another_stage_tell_nothing(record: ProcessRecord) -> N
     few, before = replace(ASKED, count=4), replace(ASKED, stage="eval")
     assert own_evaluation(replace(record, sampled=(few, TRAINED))) is None
     assert own_evaluation(replace(record, sampled=(before, TRAINED))) is None
+
+
+def library(function: str, line: int = 1) -> Line:
+    return ("/lib/python3.11/site-packages/lib/engine.py", line, function)
+
+
+LEARNS = replace(
+    look("backward", library("learn"), library("fit", 7), at("main", 38), count=30),
+    place=Place(library("learn"), at("main", 38)),
+)
+
+
+@pytest.mark.parametrize(
+    ("stack", "place"),
+    [
+        ((at("Net.forward"), at("scores", 12), at("main", 40)), Place(at("main", 40), at("main", 40))),
+        (
+            (at("Net.forward"), library("run"), at("handler", 21), library("fire"), *LEARNS.callers),
+            Place(at("handler", 21), at("handler", 21)),
+        ),
+        (
+            (at("Net.forward"), library("scores"), library("evaluate", 9), *LEARNS.callers),
+            Place(library("evaluate", 9), at("main", 38)),
+        ),
+    ],
+    ids=["the user calls it", "a library calls the user", "a library's own"],
+)
+def test_where_an_evaluation_kept_apart_is_begun(
+    record: ProcessRecord, stack: tuple[Line, ...], place: Place
+) -> None:
+    seen = look("infer", *stack, stage="eval")
+    assert evaluated_at(replace(record, sampled=(LEARNS, seen))) == place
+    assert evaluated_at(replace(record, sampled=(LEARNS, replace(seen, count=3)))) is None

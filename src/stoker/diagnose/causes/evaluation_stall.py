@@ -41,6 +41,7 @@ def find(found: Signals) -> Finding | None:
         ],
         "the same run without evaluation: as many ticks in less time",
         _FIXES,
+        found.evaluated_at,
     )
 
 

@@ -26,7 +26,7 @@ from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend, memory_trend
 from stoker.diagnose.model_inputs import one_row_frac
-from stoker.diagnose.own_evaluations import OwnEvaluation, asked_ticks_frac, own_evaluation
+from stoker.diagnose.own_evaluations import OwnEvaluation, asked_ticks_frac, evaluated_at, own_evaluation
 from stoker.diagnose.own_steps import OwnStep, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
@@ -140,6 +140,8 @@ class Signals:
     """Of the model's calls without gradients: those with one row of what is trained in batches."""
     own_evaluation: OwnEvaluation | None = None
     """Of tensors in memory, where no environment is seen."""
+    evaluated_at: Place | None = None
+    """The line that evaluates, where that is a stage of its own."""
     asked_ticks_frac: float | None = None
     """Of the ticks: those in which some model is asked without gradients."""
     compile_late_pct: float | None = None
@@ -279,6 +281,7 @@ def signals(summary: Summary) -> Signals | None:
         own_step=stepped,
         one_row_frac=one_row_frac(main.record.shapes),
         own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record, main.phase_pct),
+        evaluated_at=evaluated_at(main.record),
         asked_ticks_frac=asked_ticks_frac(main.record),
         compile_late_pct=_compile_late_pct(main),
         core_wait_frac=core_wait,
