@@ -16,6 +16,8 @@ PLUMBING, LIBRARY, USER = range(3)
 
 # Inside these the interesting line is the caller's.
 _PLUMBING_PACKAGES = ("torch", "numpy", "gymnasium", "gym", "PIL", "cv2", "_stoker_inside", "scipy", "tqdm")
+# And in these of a library: every operation on its tensors goes through them.
+_PASSED_THROUGH = ("__torch_function__", "__torch_dispatch__")
 
 
 def _files(*names):
@@ -98,7 +100,7 @@ class Places:
             if len(self._kinds) >= wire.FILES_MAX:  # code made on the fly, each under a name of its own
                 self._kinds.clear()
             kind = self._kinds[filename] = self._judge(filename)
-        return kind
+        return PLUMBING if kind == LIBRARY and code.co_name in _PASSED_THROUGH else kind
 
     def _judge(self, filename):
         if filename == "<stdin>":

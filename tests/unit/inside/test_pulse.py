@@ -119,6 +119,14 @@ def test_whose_code_it_is(filename: str, kind: int) -> None:
     assert Places().kind(code(filename)) == kind
 
 
+@pytest.mark.parametrize("name", ["__torch_function__", "__torch_dispatch__"])
+def test_what_every_operation_goes_through_is_plumbing_where_it_is_a_librarys(name: str) -> None:
+    places, library, own = Places(), code("/env/site-packages/lib/tensors.py"), code("/home/me/tensors.py")
+    assert [places.kind(one) for one in (library, own)] == [LIBRARY, USER]
+    passed = [places.kind(one.replace(co_name=name)) for one in (library, own)]
+    assert passed == [PLUMBING, USER]
+
+
 def test_who_waits_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told by the innermost code: the standard library's, not a file of the same name."""
     places = Places()
