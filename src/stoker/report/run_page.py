@@ -100,7 +100,8 @@ def status(summary: Summary) -> str:
 def _trainer_blocks(summary: Summary, main: Trainer) -> list[Block]:
     blocks: list[Block] = [Facts(tuple(_speed(summary, main)))]
     content = main.window.content
-    rank = f"rank {main.record.rank}, " if len(summary.trainers) > 1 else ""
+    who = f"pid {main.record.pid}" if main.record.rank is None else f"rank {main.record.rank}"
+    rank = f"{who}, " if len(summary.trainers) > 1 else ""
     ticks = f"{content.ticks:,} {main.tick_kind.many}"
     heading = f"Where the training thread's time goes ({rank}{ticks} in {duration(content.t_s)})"
     blocks += chosen_block(summary.chosen)
@@ -256,7 +257,7 @@ def _rank_row(one: Trainer, seen: RankArrival | None) -> tuple[str, ...]:
     return (
         "-" if one.record.rank is None else str(one.record.rank),
         str(one.record.pid),
-        f"{one.throughput.ticks_per_s:.3g}" if one.throughput.ticks_per_s else "-",
+        rate(one.throughput.ticks_per_s) if one.throughput.ticks_per_s else "-",
         *(f"{pct:.1f} %" for pct in (one.phase_pct["data"], one.phase_pct["env"], model_pct, rest_pct)),
         f"{waits_pct:.1f} %" if seen else "?",
         f"{100 * seen.last_frac:.0f} %" if seen else "?",

@@ -234,3 +234,12 @@ def test_a_crowded_machine_is_said(make: Make, in_use_pct: float, crowded: bool)
     page = " ".join(text.plain(run_page.build(summarise(run))).split())
     said = "the 8 cores it may use were in use 99 % of the time, 2.5 of them by this run: others slow it down"
     assert (said in page) is crowded
+
+
+def test_trainers_without_ranks_are_told_by_their_pid(make: Make) -> None:
+    both = [make.training({"forward": 1.0}, pid=pid, ticks_per_s=2000.0) for pid in (71, 72)]
+    page = text.plain(run_page.build(summarise(make.run(*both))))
+    assert "(pid 71, 120,000 ticks in 60.0 s)" in page
+    assert "rank None" not in page
+    assert "2,000" in page
+    assert "e+03" not in page
