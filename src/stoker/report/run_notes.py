@@ -101,6 +101,11 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
             "no step of a torch optimizer was seen: what changes the weights is counted as other, and a tick "
             "is a backward pass"
         )
+    if main.phase_pct["backward"] and not main.phase_pct["forward"]:
+        found.append(
+            "no torch module was called with gradients: a model made of functions is counted as other, like "
+            "any code of yours"
+        )
     samples = sum(sample.count for sample in main.record.sampled if sample.stage == "train")
     if not samples:
         found.append("the training was never looked at: there are no source lines")

@@ -243,3 +243,10 @@ def test_trainers_without_ranks_are_told_by_their_pid(make: Make) -> None:
     assert "rank None" not in page
     assert "2,000" in page
     assert "e+03" not in page
+
+
+@pytest.mark.parametrize("forward", [0.0, 0.2])
+def test_a_model_made_of_functions_is_said_to_be_in_other(make: Make, forward: float) -> None:
+    shares = {"forward": forward, "backward": 0.4, "other": 0.6 - forward}
+    page = " ".join(text.plain(run_page.build(summarise(make.run(make.training(shares))))).split())
+    assert ("no torch module was called with gradients" in page) == (not forward)
