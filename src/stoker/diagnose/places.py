@@ -123,7 +123,7 @@ def _place_at(sample: Sampled, depth: int) -> Place:
         return sample.place
     line = stack[depth]
     named = _named(user) if user else None
-    return Place(line, named if named in stack[depth:] or not depth else line)
+    return Place(line, line if named in stack[:depth] else named)  # of a deep stack the outermost are missing
 
 
 def _named(line: Line) -> Line:

@@ -78,6 +78,19 @@ def test_other_is_folded_and_other_phases_are_not(make: Make) -> None:
     assert len([share for share in found if share.phase == "loss" and not share.inclusive]) == 10
 
 
+def test_of_a_stack_too_deep_to_be_kept_the_users_line_is_still_known(make: Make) -> None:
+    """The lines furthest out are cut off: what is left is all of a library."""
+    user = ("/home/me/project/fit.py", 7, "main")
+    looks = tuple(
+        Sampled("other", "train", Place(line(f"callback:{n}"), user), 1, stack(f"event:{n % 2} fit:3"))
+        for n in range(10)
+    )
+    record = make.training({"other": 1.0}, sampled=looks)
+    found = line_shares(record, training_window(record).content)
+    assert {share.place for share in found if share.inclusive} >= {Place(line("event:0"), user)}
+    assert {share.place.user for share in found} == {user}
+
+
 def test_a_comprehension_is_part_of_its_line(make: Make) -> None:
     inner, outer = line("sample.<locals>.<listcomp>:9"), line("sample:9")
     looks = (
