@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stoker.diagnose.causes.signals import Signals, signals
+from stoker.diagnose.causes.thresholds import CHANGE_FRAC
 from stoker.diagnose.labels import moment
 from stoker.diagnose.stretches import Stretch, cut, equal_edges, part_of
 from stoker.diagnose.summary import Summary, Throughput, Trainer
@@ -165,8 +166,10 @@ def _sentence(found: Course, periods: Sequence[Period], main: Trainer) -> str:
         return f"{found.reason[0].upper()}{found.reason[1:]}."
     if not found.turns:
         after = f" after the warm-up of {moment(found.from_s)}" if found.from_s >= 1 else ""
+        even = found.speed_spread_frac / 2 <= CHANGE_FRAC
+        what = "Nothing changed" if even else "No change that lasted was found"
         return (
-            f"Nothing changed{after}: the speed stayed within ±{_digits(50 * found.speed_spread_frac)} %, "
+            f"{what}{after}: the speed stayed within ±{_digits(50 * found.speed_spread_frac)} %, "
             f"and no phase's share moved by more than {_digits(_largest_move(periods, found.from_s))} points."
         )
     most = max(map(_size, found.turns))

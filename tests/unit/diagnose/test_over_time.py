@@ -67,6 +67,13 @@ def test_what_changed_and_when(make: Make) -> None:
     assert any(period.from_s == pytest.approx(2460, abs=2) for period in found.periods)
 
 
+def test_a_speed_that_goes_up_and_down_is_not_called_unchanged(make: Make) -> None:
+    found = told(make, course(make, lambda now: (FED, 14.0 if now % 3 else 26.0), seconds=45))
+    assert found.course is not None
+    assert found.course.turns == ()
+    assert found.sentence.startswith("No change that lasted was found: the speed stayed within ±")
+
+
 def test_nothing_changed(make: Make) -> None:
     found = told(make, course(make, lambda _: (FED, 20.0)))
     assert found.sentence.startswith("Nothing changed: the speed stayed within ±")
