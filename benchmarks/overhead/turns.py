@@ -42,7 +42,7 @@ class Turns:
         off, on = self._heirs(profiler.record_function)
         self.places = [(profiler, "record_function", off, on)]
         self.places += [patch for patch in self.patches if isinstance(patch[0], ModuleType)]
-        self.collector = agent.hook("gc")._called
+        self.collector = agent.hook("gc").noting
 
     def _heirs(self, kind: type) -> tuple[type, type]:
         if kind not in self.heirs:

@@ -11,7 +11,7 @@ from time import perf_counter, sleep
 from . import wire
 from .stages import EDGE, Snapshot, Stages
 from .thinning import Thinning
-from .wire import BACKWARD, COMPILE, DATA, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
+from .wire import BACKWARD, COMPILE, DATA, FORWARD, GC, INFER, LOSS, OPTIM, OTHER, THIN
 
 _get_ident = threading.get_ident
 
@@ -77,11 +77,15 @@ class Recorder(Stages):
         "at_tick",
         "at_lead",
         "env_counts",
+        "collected",
+        "read_collected",
         "on_start",
         "started",
     )
 
     def __init__(self, on_start):
+        self.collected = ()  # notes of collections that are not told of yet; `hooks.collector` reads them
+        self.read_collected = None
         self.env_counts = {}  # by what is called at the end of an env step: environments in one, by its id
         self.on_start = on_start
         self.reset()
@@ -168,6 +172,8 @@ class Recorder(Stages):
 
     def enter(self, phase):
         """Begin a phase; returns what `leave` needs to go back."""
+        if self.collected:
+            self.read_collected()
         now = perf_counter()
         before = gap = self.phase
         self.modeled = False
@@ -192,18 +198,25 @@ class Recorder(Stages):
         return OPTIM if self.counts[BACKWARD] > done else OTHER
 
     def leave(self, before):
+        if self.collected:
+            self.read_collected()
         now = perf_counter()
         self.totals[self.phase] += now - self.since
         self.since = now
         self.phase = before
 
-    def attribute(self, phase, start):
-        """What ran since `start` turns out to have been `phase`; returns its length."""
-        now = perf_counter()
+    def attribute(self, phase, start, end=None):
+        """What ran since `start` turns out to have been `phase`; returns its length. With an `end`, told of
+        later, but before the phase changed; else it is let go."""
+        if end is None and self.collected:
+            self.read_collected()
+        now = perf_counter() if end is None else end
         if self.replaying:  # these are the sums of an earlier moment; those of now are put back afterwards
             return now - start
         if start < self.since:
             start = self.since
+        if now < start:
+            return 0.0
         if self.after_model:
             self.loose_s += start - self.since  # the loss, or not: the next phase tells
         self.totals[self.phase] += start - self.since
@@ -228,6 +241,8 @@ class Recorder(Stages):
         return self._snapshot(perf_counter())
 
     def _snapshot(self, now):
+        if self.collected:
+            self.read_collected()
         totals = self.totals.copy()
         totals[self.phase] += now - self.since
         return Snapshot(now, totals, self.ticks, self.samples, self.env_steps, self.counts[BACKWARD])
@@ -249,6 +264,7 @@ class Recorder(Stages):
             moved = since != self.since or phase != self.phase or log is not self.log or self.replaying
             if not moved and abs(sum(totals) - since + self.origin) < 2e-5:
                 totals[phase] += now - since
+                self._tell_collected(totals, phase, since)
                 break
             sleep(0.0001)  # it stands half-way through a change: let it go on
         else:
@@ -256,6 +272,14 @@ class Recorder(Stages):
             totals[phase] += now - since
         ticks, env_steps, env_calls, steps = counted
         return Snapshot(now, totals, ticks, samples, env_steps, backwards), env_calls, steps
+
+    def _tell_collected(self, totals, phase, since):
+        """Of collections that the training thread has not told of; an odd one is at work, or being read."""
+        notes = list(self.collected)
+        for (start, thread), (end, _) in () if len(notes) % 2 else zip(notes[::2], notes[1::2]):
+            if thread == self.owner and start >= since:
+                totals[phase] -= end - start
+                totals[GC] += end - start
 
     def _counted(self, log):
         """Ticks, env steps, env calls and steps, with those that wait in the log: it is told of together, up
@@ -363,6 +387,8 @@ class Recorder(Stages):
 
     def ended_closely(self, ends, subject):
         """What began in a stretch passed over ends where everything is looked at."""
+        if self.collected:
+            self.read_collected()
         now = perf_counter()
         self.totals[self.phase] += now - self.since
         self.since = now

@@ -82,10 +82,10 @@ class _Taped(Recorder):
         if _running is not None:
             _running.changed(value)
 
-    def attribute(self, phase, start):
-        length = Recorder.attribute(self, phase, start)
+    def attribute(self, phase, start, end=None):
+        length = Recorder.attribute(self, phase, start, end)
         if _running is not None:
-            now = perf_counter()
+            now = perf_counter() if end is None else end
             _running.told(now - length, now, phase)
         return length
 

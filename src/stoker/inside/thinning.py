@@ -159,6 +159,8 @@ class Thinning:
             return
         recorder.replay()
         if recorder.phase == THIN:
+            if recorder.collected:
+                recorder.read_collected()
             now = perf_counter()
             recorder.totals[THIN] += now - recorder.since
             recorder.since = now

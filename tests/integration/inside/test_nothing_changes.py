@@ -55,6 +55,24 @@ SNIPPETS = {
         handle = register_module_forward_hook(lambda m, a, r: seen.append(type(m).__name__))
         print(step(), seen)
     """,
+    "a signal that comes while the collector works": """
+        import functools, itertools, signal, weakref
+        class Node: pass
+        def handler(number, frame): raise TimeoutError("in time")
+        signal.signal(signal.SIGUSR1, handler)
+        print(step())
+        node = Node(); node.itself = node
+        itself = os.pidfd_open(os.getpid())
+        send = map(signal.pidfd_send_signal, itertools.repeat(itself), itertools.repeat(signal.SIGUSR1))
+        gone = weakref.ref(node, functools.partial(next, send))  # C all through, as a signal from outside
+        del node
+        try:
+            gc.collect()
+            print("lost")
+        except TimeoutError as error:
+            print(error)
+        print(step())
+    """,
     "anomaly mode": """
         with torch.autograd.detect_anomaly(check_nan=True):
             print(step())

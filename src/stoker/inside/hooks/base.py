@@ -142,6 +142,8 @@ class Hook:
                 if before == passed_over:
                     recorder.within = phase
                 else:
+                    if recorder.collected:
+                        recorder.read_collected()
                     gap, now = before, perf_counter()
                     if closes_loss and (recorder.after_model or before == OPTIM):
                         gap = recorder.loss_ends() if recorder.after_model else recorder.closure_begins()
@@ -159,6 +161,8 @@ class Hook:
                 try:
                     recorder.within = outer
                     if ends is not None or before != passed_over:
+                        if recorder.collected:
+                            recorder.read_collected()
                         now = perf_counter()
                         recorder.totals[recorder.phase] += now - recorder.since
                         recorder.since = now
@@ -226,6 +230,8 @@ class Hook:
                 recorder.modeled = False
                 try:
                     if recorder.phase == THIN and recorder.deferring and recorder.stage is TRAIN:
+                        if recorder.collected:
+                            recorder.read_collected()
                         now, since = perf_counter(), recorder.since
                         if recorder.kept_since != since:
                             recorder.kept = recorder.totals.copy()

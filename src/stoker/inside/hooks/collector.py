@@ -1,13 +1,33 @@
-"""`gc`: Python's garbage collector announces itself."""
+"""`gc`: Python's garbage collector announces itself.
+
+No code of Python's may run inside a collection: a signal that came meanwhile would be handled there, and what
+its handler raises, a Ctrl-C too, the collector throws away. So what it calls is C all through, and notes the
+time and the thread; the training thread reads these notes before its phase changes.
+"""
 
 import gc
 import threading
+from collections import deque
+from functools import partial
 from time import perf_counter
 
 from ..wire import GC
 from .base import Hook
 
 _get_ident = threading.get_ident
+NOTED_MAX = 2_000  # even: a start and an end; of a stretch without hooks the latest are kept
+
+
+class _Notes(map):
+    """The collector calls with "start" or "stop" and more: so does `getattr`, which takes the next note."""
+
+    __slots__ = ()
+    start = stop = property(next)
+
+
+def _noting(notes):
+    moments = zip(iter(perf_counter, None), iter(_get_ident, None))
+    return partial(getattr, _Notes(notes.append, moments))
 
 
 class GcHook(Hook):
@@ -18,30 +38,39 @@ class GcHook(Hook):
 
     def __init__(self, agent):
         super().__init__(agent)
-        self.start = None
+        self.notes = deque(maxlen=NOTED_MAX)
+        self.noting = _noting(self.notes)
 
     def forked(self):
-        self.start = None
+        self.notes.clear()
+        self._offer()
 
     def install(self, module):
-        gc.callbacks.append(self._called)
+        gc.callbacks.append(self.noting)
+        self._offer()
+
+    def _offer(self):
+        if self.noting in gc.callbacks:
+            self.recorder.collected, self.recorder.read_collected = self.notes, self.read
 
     def take_off(self):
-        if self._called in gc.callbacks:
-            gc.callbacks.remove(self._called)
+        self.recorder.collected = ()
+        if self.noting in gc.callbacks:
+            gc.callbacks.remove(self.noting)
 
     def begin(self, args):
-        return perf_counter()
+        return None
 
-    def _called(self, when, _info):
-        recorder = self.recorder
-        if _get_ident() != recorder.owner:
+    def read(self):
+        """Called by the training thread, in the phase the collections fell into."""
+        notes, recorder = self.notes, self.recorder
+        if recorder.replaying:
             return
         try:
-            if when == "start":
-                self.start = self.begin(())
-            elif self.start is not None:
-                start, self.start = self.start, None
-                recorder.attribute(GC, start)
+            while len(notes) > 1:
+                (start, thread), (end, _) = notes.popleft(), notes.popleft()
+                if thread == recorder.owner:
+                    self.begin(())
+                    recorder.attribute(GC, start, end)
         except Exception as error:
             self.fail(error, "call")

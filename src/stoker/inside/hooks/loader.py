@@ -130,6 +130,8 @@ class LoaderHook(Hook):
                     loader.note_depth(fields.get("_stoker_feeds", iterator))
                 if recorder.eval_candidate is not None or recorder.stage is EVAL:
                     recorder.batch_asked_for()
+                if recorder.collected:
+                    recorder.read_collected()
                 before, start = recorder.phase, perf_counter()
                 recorder.after_model = recorder.modeled = False
                 recorder.totals[before] += start - recorder.since
@@ -145,6 +147,8 @@ class LoaderHook(Hook):
                 return batch
             finally:
                 try:
+                    if recorder.collected:
+                        recorder.read_collected()
                     now = perf_counter()
                     recorder.totals[recorder.phase] += now - recorder.since
                     recorder.since = now

@@ -111,6 +111,8 @@ class ModuleHook(Hook):
                     recorder.may_be_eval(graph)
                 elif graph:
                     recorder.eval_candidate = None
+                if recorder.collected:
+                    recorder.read_collected()
                 before = gap = recorder.phase
                 start = perf_counter()
                 graphs = graph  # a loss needs gradients: of this call, or of one before it
@@ -131,6 +133,8 @@ class ModuleHook(Hook):
                 return original(module, *args, **kwargs)
             finally:
                 try:
+                    if recorder.collected:
+                        recorder.read_collected()
                     now = perf_counter()
                     recorder.totals[recorder.phase] += now - recorder.since
                     recorder.since = now
