@@ -6,6 +6,7 @@ import threading
 from time import perf_counter
 
 from ..dynamo import tracing_check
+from ..interruption import pass_on
 from ..recorder import CLOSES_LOSS
 from ..thinning import SPLIT
 from ..wire import OPTIM, OTHER, THIN, TRAIN
@@ -77,7 +78,13 @@ class Hook:
         setattr(owner, attribute, replacement)
 
     def fail(self, error, when):
-        """Out of use from here on: patches are taken back, wrappers still held by somebody do nothing."""
+        """Out of use from here on: patches are taken back, wrappers still held by somebody do nothing. Unless
+        it is the script's own exception, of a signal that came at this moment."""
+        try:
+            pass_on(error)
+        except Exception:
+            self.recorder.recover()
+            raise
         if self.error is None:
             self.error, self.failed_at = repr(error)[:500], when
         self.begin, self.end, self.tripwire = _idle, _idle, _out_of_use

@@ -9,6 +9,7 @@ import inspect
 import types
 
 from ..dynamo import tracing_check
+from ..interruption import pass_on
 from ..wire import ENV
 from .base import Hook
 
@@ -171,12 +172,13 @@ def _env_count(env):
         try:
             count = object.__getattribute__(env, "num_envs")
             return count if isinstance(count, int) and count > 0 else 1
-        except Exception:
-            pass  # not there, or a property of theirs that fails in its own way: what it wraps may know
+        except Exception as error:  # not there, or a property of theirs that fails: what it wraps may know
+            pass_on(error)
         try:
             env = object.__getattribute__(env, "env")
-        except Exception:
-            break  # nothing inside: one environment
+        except Exception as error:  # nothing inside: one environment
+            pass_on(error)
+            break
     return 1
 
 
