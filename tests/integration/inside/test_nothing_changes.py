@@ -73,6 +73,41 @@ SNIPPETS = {
             print(error)
         print(step())
     """,
+    "gradients in TorchScript": """
+        (folder := __import__("pathlib").Path("scripted.py")).write_text(
+            "import torch\\n"
+            "def force(x: torch.Tensor):\\n"
+            "    return torch.autograd.grad([x.square().sum()], [x])[0]\\n"
+            "def fill(x: torch.Tensor):\\n"
+            "    torch.autograd.backward([x.square().sum()])\\n"
+        )
+        sys.path.insert(0, "")
+        import scripted
+        print(step(), torch.jit.script(scripted.force)(inputs.requires_grad_()))
+        torch.jit.script(scripted.fill)(inputs)
+        print(inputs.grad, step())
+    """,
+    "parameters of one's own are asked for by the script alone": """
+        class Counting(nn.Sequential):
+            asked = 0
+            def named_parameters(self, *args, **kwargs):
+                self.asked += 1
+                return super().named_parameters(*args, **kwargs)
+        counting = Counting(*model)
+        print(step(counting), step(counting))
+        with torch.no_grad():
+            counting.eval()(inputs)
+        print(counting.asked)
+    """,
+    "sizes that are symbols stay symbols": """
+        from torch._subclasses import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+        sizes = ShapeEnv()
+        with FakeTensorMode(shape_env=sizes) as mode:
+            context = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
+            print(nn.Linear(4, 2)(mode.from_tensor(inputs, symbolic_context=context)).shape, sizes.guards)
+        print(step())
+    """,
     "anomaly mode": """
         with torch.autograd.detect_anomaly(check_nan=True):
             print(step())

@@ -15,10 +15,8 @@ from stoker.model.record import ModelInput
 class Trained(Model):
     def __init__(self, training: bool, weight: object) -> None:
         super().__init__(training)
-        self.weight = weight
-
-    def parameters(self):
-        return iter([self.weight])
+        self._parameters = {"bias": None}
+        self._modules = {"none": None, "body": SimpleNamespace(_parameters={"weight": weight}, _modules={})}
 
 
 def test_a_trained_model_in_eval_mode_is_told(driven) -> None:

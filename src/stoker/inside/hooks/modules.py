@@ -10,6 +10,7 @@ import sys
 import threading
 from time import perf_counter
 
+from ..interruption import pass_on
 from ..recorder import TRANSPARENT
 from ..wire import DATA, ENV, EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
 from .base import Hook
@@ -18,6 +19,7 @@ _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
 TRAINED_MAX = 64
 DEPTH_MAX = 100
+MODULES_MAX = 10_000
 _HOSTS = (DATA, ENV)
 """Code that calls modules of its own, which are no models."""
 _KNOWN_NAMES = ("_compiled_call_impl", "_call_impl")
@@ -152,9 +154,10 @@ class ModuleHook(Hook):
 def _learns(module):
     """Has it parameters? If not it is no model: a transform of a data set, a part of an environment."""
     try:
-        return bool(module._parameters or module._modules and next(module.parameters(), None) is not None)
-    except Exception:
-        return True  # a module of its own kind
+        return bool(module._parameters or module._modules and _parameter(module) is not None)
+    except Exception as error:  # a module of its own kind
+        pass_on(error)
+        return True
 
 
 def _stack(frame):
@@ -169,19 +172,33 @@ def _stack(frame):
 def _first_parameter(module):
     """What a model is known by, also where something is wrapped around it; None where there is none."""
     try:
-        return id(next(module.parameters()))
-    except Exception:
-        return None  # none, or a module of its own kind
+        parameter = _parameter(module)
+    except Exception as error:  # a module of its own kind
+        pass_on(error)
+        return None
+    return None if parameter is None else id(parameter)
+
+
+def _parameter(module):
+    """The first of `module.parameters()`, which is not called: a script may have its own."""
+    waiting = [module]
+    for _ in range(MODULES_MAX):
+        if not waiting:
+            break
+        fields = vars(waiting.pop())
+        for parameter in fields["_parameters"].values():
+            if parameter is not None:
+                return parameter
+        waiting.extend(part for part in reversed(list(fields["_modules"].values())) if part is not None)
+    return None
 
 
 def _shape(args):
-    """Of the first tensor given to the model: the batch as the model sees it. None where that has sizes of
-    its own kind: one that stands for any batch has no number of rows."""
+    """Of the first tensor given to the model: the batch as the model sees it. A size that is a symbol (fake
+    tensors, Keras) is not asked for its number: torch would take the model for one of that size alone."""
     for value in args:
-        try:
-            shape = getattr(value, "shape", None)
-            if shape is not None and len(shape):
-                return [int(size) for size in shape[:DIMENSIONS_MAX]]
-        except Exception:
-            return None
+        shape = getattr(value, "shape", None)
+        if isinstance(shape, tuple) and shape:
+            shape = list(shape[:DIMENSIONS_MAX])
+            return shape if all(type(size) is int for size in shape) else None
     return None
