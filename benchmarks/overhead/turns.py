@@ -37,6 +37,9 @@ class Turns:
 
         self.agent, self.objects = agent, objects
         self.patches = [patch for hook in agent.hooks for patch in hook.patches]
+        self.patches += [
+            patch for hook in agent.hooks if hasattr(hook, "class_patches") for patch in hook.class_patches()
+        ]
         self.heirs: dict[type, tuple[type, type]] = {}
         profiler = torch.autograd.profiler
         off, on = self._heirs(profiler.record_function)

@@ -50,10 +50,37 @@ def train(seconds: float) -> tuple[weakref.ref[nn.Module], weakref.ref[torch.opt
     return weakref.ref(model), weakref.ref(optimizer)
 
 
+def own_classes() -> list[weakref.ref[type]]:
+    """Made and used inside a function, as where they are configured."""
+
+    class Own(gymnasium.Env):  # type: ignore[type-arg]
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, object]]:  # type: ignore[override]
+            return action, 0.0, False, False, {}
+
+        def reset(self, **options: object) -> tuple[int, dict[str, object]]:  # type: ignore[override]
+            super().reset()
+            return 0, {}
+
+    class OwnDescent(Descent):
+        def step(self, closure: object = None) -> None:
+            super().step()
+
+    env, model = Own(), nn.Linear(4, 1)
+    env.reset()
+    env.step(0)
+    optimizer = OwnDescent(model.parameters())
+    model(torch.ones(2, 4)).mean().backward()
+    optimizer.step()
+    return [weakref.ref(Own), weakref.ref(OwnDescent)]
+
+
 def process() -> None:
     model, optimizer = train(3.0)  # long enough for ticks to be passed over
     gc.collect()
     say("gone", model() is None, optimizer() is None)
+    classes = [kind for _ in range(3) for kind in own_classes()]
+    gc.collect()
+    say("classes gone", [kind() is None for kind in classes])
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             thread.join()

@@ -8,7 +8,6 @@ import atexit
 import os
 import sys
 import time
-import weakref
 
 from . import hooks, imports, tape, wire
 from .devices import Devices
@@ -50,7 +49,6 @@ class Agent:
         self.codes = {}
         self.kept_codes = []
         self.waiting_codes = {}
-        self.originals = weakref.WeakKeyDictionary()  # by what was put around them
         self._fresh()
 
     def _fresh(self):
@@ -219,8 +217,9 @@ class Agent:
 
     def _tells(self, code, phase):
         """By identity: Python's hash of a code object reads all of its instructions, each time."""
+        if id(code) not in self.codes:
+            self.kept_codes.append(code)
         self.codes[id(code)] = phase
-        self.kept_codes.append(code)
 
     def hook(self, name):
         return next((hook for hook in self.hooks if hook.name == name), None)

@@ -76,7 +76,6 @@ class Recorder(Stages):
         "replaying",
         "at_tick",
         "at_lead",
-        "env_counts",
         "collected",
         "read_collected",
         "on_start",
@@ -86,7 +85,6 @@ class Recorder(Stages):
     def __init__(self, on_start):
         self.collected = ()  # notes of collections that are not told of yet; `hooks.collector` reads them
         self.read_collected = None
-        self.env_counts = {}  # by what is called at the end of an env step: environments in one, by its id
         self.on_start = on_start
         self.reset()
 
@@ -286,7 +284,7 @@ class Recorder(Stages):
         to a second later, and a training that is killed never tells of the last."""
         ticks, env_steps, env_calls, steps = self.ticks, self.env_steps, self.env_calls, self.steps.copy()
         for ends, subject, *_ in log[:]:
-            key, counts = subject if type(subject) is int else id(subject), self.env_counts.get(ends)
+            key, counts = subject if type(subject) is int else id(subject), getattr(ends, "counts", None)
             if counts is not None:
                 env_calls += 1
                 env_steps += counts.get(key, 1)

@@ -85,4 +85,4 @@ def test_of_very_many_environments_those_of_several_are_remembered(driven) -> No
     for env in (many, single[0]):
         ends(id(env))
     assert recorder.env_steps == 8 + len(single) + 8 + 1
-    assert len(recorder.env_counts[ends]) <= _ENVS_KNOWN
+    assert len(ends.counts) <= _ENVS_KNOWN

@@ -247,7 +247,7 @@ def test_what_waits_to_be_told_of_is_counted(driven) -> None:
     def ends(_env) -> None:
         recorder.env_stepped(4)
 
-    recorder.env_counts[ends] = {id(driven.optimizer): 4}
+    ends.counts = {id(driven.optimizer): 4}
     before = recorder.ticks + sum(1 for entry in recorder.log)
     for _ in range(10):
         driven.spend_on(ENV, partial(driven.clock.advance, 0.001), ends=ends)

@@ -88,8 +88,7 @@ class Hook:
         if self.error is None:
             self.error, self.failed_at = repr(error)[:500], when
         self.begin, self.end, self.tripwire = _idle, _idle, _out_of_use
-        for sound in self.sound:
-            sound.clear()
+        self.sound.clear()
         self.take_off()
         self.recorder.recover()
 
@@ -114,9 +113,7 @@ class Hook:
         within = self._always
         if phase in SPLIT:
             within = self._passed_over if ends is None else self._passed_over_to_its_end
-        call = within(original, closely, phase, ends)
-        self.agent.originals[call] = original
-        return call
+        return within(original, closely, phase, ends)
 
     def _always(self, original, closely, _phase, _ends):
         tracing = tracing_check()
@@ -137,7 +134,7 @@ class Hook:
         hook, recorder = self, self.recorder
         joins = joins or recorder.adopt
         closes_loss, passed_over = CLOSES_LOSS[phase], THIN if phase in SPLIT else None
-        envs = recorder.env_counts.get(ends)  # those that are known
+        envs = getattr(ends, "counts", None)  # those that are known
 
         def closely(*args, **kwargs):
             before, outer = recorder.phase, recorder.within
@@ -264,9 +261,9 @@ class Hook:
 
     def _while_sound(self):
         """Something true as long as this hook is in use and is not to fail on purpose."""
-        sound = [] if self.tripwire is not None else [self]
-        self.sound.append(sound)
-        return sound
+        if self.tripwire is None and self.error is None and not self.sound:
+            self.sound.append(self)
+        return self.sound
 
     def wrap(self, original):
         """`original`, with `begin` and `end` around it when the training thread calls it."""
@@ -291,8 +288,19 @@ class Hook:
                 except Exception as error:
                     hook.fail(error, "call")
 
-        self.agent.originals[call] = original
         return call
+
+
+def original_of(function):
+    """What a wrapper of ours was put around; None of any other function. Told by its code: a table of them
+    would keep the classes alive whose methods they are."""
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_filename.startswith(_OWN_FOLDER):
+        return None
+    return getattr(function, "__wrapped__", None)
+
+
+_OWN_FOLDER = os.path.dirname(original_of.__code__.co_filename) + os.sep
 
 
 def _idle(*_):

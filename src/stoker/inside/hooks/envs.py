@@ -7,15 +7,17 @@ Wrappers call each other; only the outermost call of the training thread is time
 import functools
 import inspect
 import types
+import weakref
 
 from ..dynamo import tracing_check
 from ..interruption import pass_on
 from ..wire import ENV
-from .base import Hook
+from .base import Hook, original_of
 
 _METHODS = ("step", "reset")
 _WRAPPERS_MAX = 20
 _ENVS_KNOWN = 64
+_WRAPPED_KNOWN = 1024
 _STARS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -26,11 +28,12 @@ class EnvHook(Hook):
     def wrap_step(self, function, counts):
         plain, ends = _plain_step(function), self._counting() if counts else None
         if plain is not None:
-            call = plain(function, self.timed(function, ENV, ends=ends), self.recorder)
-            self.agent.originals[call] = function
-        else:
-            call = self.wrap_phase(function, ENV, ends=ends)
-        return call
+            return plain(function, self.timed(function, ENV, ends=ends), self.recorder)
+        return self.wrap_phase(function, ENV, ends=ends)
+
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.wrapped = []
 
     def _counting(self):
         """Environments behind one step are looked up once, for wrappers lie one in another."""
@@ -46,7 +49,7 @@ class EnvHook(Hook):
                 count = counts[id(env)] = self.count_of(env)
             recorder.env_stepped(count)
 
-        recorder.env_counts[ends] = counts
+        ends.counts = counts
         return ends
 
     def count_of(self, env):
@@ -55,8 +58,27 @@ class EnvHook(Hook):
     def wrap_class(self, kind):
         for name in _METHODS:
             method = vars(kind).get(name)
-            if _is_plain(method) and method not in self.agent.originals:
-                self.patch(kind, name, self.wrap_step(method, counts=name == "step"))
+            if _is_plain(method) and original_of(method) is None:
+                self._patch_class(kind, name, self.wrap_step(method, counts=name == "step"))
+
+    def _patch_class(self, kind, name, replacement):
+        """As `patch`, and keeps nothing alive: a script may make classes by the thousand."""
+        if len(self.wrapped) >= _WRAPPED_KNOWN and not len(self.wrapped) & (len(self.wrapped) - 1):
+            self.wrapped = [known for known in self.wrapped if known[0]() is not None]
+        self.wrapped.append((weakref.ref(kind), name, weakref.ref(replacement)))
+        setattr(kind, name, replacement)
+
+    def class_patches(self):
+        """Those that are in place, as in `patches`."""
+        for known, name, wrapper in self.wrapped:
+            kind, replacement = known(), wrapper()
+            if kind is not None and replacement is not None and vars(kind).get(name) is replacement:
+                yield kind, name, original_of(replacement), replacement
+
+    def take_off(self):
+        super().take_off()
+        for kind, name, original, _ in self.class_patches():
+            setattr(kind, name, original)
 
     def follow_subclasses(self, base, wrap):
         """Every class made from `base` from now on."""
@@ -109,7 +131,7 @@ class Sb3Hook(EnvHook):
 
     def _wrap_reset(self, kind):
         if _is_plain(vars(kind).get("reset")):
-            self.patch(kind, "reset", self.wrap_step(vars(kind)["reset"], counts=False))
+            self._patch_class(kind, "reset", self.wrap_step(vars(kind)["reset"], counts=False))
 
 
 class TorchrlHook(EnvHook):

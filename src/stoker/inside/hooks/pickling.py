@@ -3,7 +3,7 @@ environments, joblib, ray). What we have wrapped in them stays here: the origina
 
 import functools
 
-from .base import Hook
+from .base import Hook, original_of
 
 
 class PickleHook(Hook):
@@ -12,15 +12,14 @@ class PickleHook(Hook):
 
     def install(self, module):
         original, by_name = module.Pickler._function_reduce, module._should_pickle_by_reference
-        originals = self.agent.originals
 
         @functools.wraps(original)
         def _function_reduce(pickler, function):
             try:
                 if self.tripwire is not None:
                     self.tripwire()
-                while function in originals and not by_name(function):
-                    function = originals[function]
+                while original_of(function) is not None and not by_name(function):
+                    function = original_of(function)
             except Exception as error:
                 self.fail(error, "call")
             return original(pickler, function)
