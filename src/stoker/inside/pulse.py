@@ -30,7 +30,7 @@ RARER_AFTER = (100, 250, 600)
 """Looks after which the next ones come half as often: some 100 in 8 s, 250 in half a minute, 360 in a minute,
 600 in two. Those tell a line's share to two points. Each holds the training up for 0.4 to 0.8 ms (CPU,
 2026-11)."""
-SWITCH_S = 0.00002
+SWITCH_S = 0.000021  # not a number that a script would choose, and one that is kept exactly
 NAP_MIN_S = 0.0005
 NAP_MAX_S = 0.010
 SHARE_MAX = 0.003
@@ -70,7 +70,7 @@ class Pulse:
         self.paused = False
         self.lock = threading.Lock()
         self.error = None
-        self._usual_switch_s = self._brief_switch_s = None
+        self._usual_switch_s = self._brief_switch_s = self._known_switch_s = None
         self._random = random.Random(0)  # its own generator: the script's random numbers are the script's
 
     def start(self):
@@ -135,7 +135,11 @@ class Pulse:
         self.late_s = late_s if late_s > self.late_s else 0.99 * self.late_s
 
     def _nap(self, moment):
-        self._usual_switch_s = sys.getswitchinterval()
+        """A script that asked for the interval during a nap may have put ours back later."""
+        found_s = sys.getswitchinterval()
+        if found_s != self._brief_switch_s or self._known_switch_s is None:
+            self._known_switch_s = found_s
+        self._usual_switch_s = self._known_switch_s
         sys.setswitchinterval(min(SWITCH_S, self._usual_switch_s))
         self._brief_switch_s = sys.getswitchinterval()
         try:

@@ -24,6 +24,18 @@ def quiet_pulse(monkeypatch: pytest.MonkeyPatch):
     return Pulse(SimpleNamespace(), Places(), lambda: None, {})
 
 
+def test_a_script_that_puts_back_what_it_found_in_a_nap_gets_what_it_had(quiet_pulse, monkeypatch) -> None:
+    before, found = sys.getswitchinterval(), []
+    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: found.append(sys.getswitchinterval()))
+    try:
+        quiet_pulse._nap(0.0)
+        sys.setswitchinterval(found[0])
+        quiet_pulse._nap(0.0)
+        assert sys.getswitchinterval() == before
+    finally:
+        sys.setswitchinterval(before)
+
+
 def test_a_nap_puts_the_switch_interval_back(quiet_pulse) -> None:
     before = sys.getswitchinterval()
     quiet_pulse._nap(0.0)
