@@ -5,13 +5,14 @@ Told from looks alone. A trainer's own `step` has the model on its stacks and is
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from stoker.diagnose.places import MIN_SAMPLES, stack_of
-from stoker.model.record import Line, Place, ProcessRecord
+from stoker.model.record import Line, Place, ProcessRecord, Sampled
 
 _STEP = ".step"
+MODEL_LOOKS_FRAC = 0.1
 _MODEL = ("infer", "forward", "loss", "backward", "optim")
 
 
@@ -27,7 +28,7 @@ def own_step(record: ProcessRecord) -> OwnStep | None:
     training = [sample for sample in record.sampled if sample.stage == "train"]
     own = [sample for sample in training if sample.phase == "other"]
     total = sum(sample.count for sample in own)
-    model = {function for sample in training if sample.phase in _MODEL for _, _, function in stack_of(sample)}
+    model = _of_the_model(training)
     callers: dict[Line, int] = defaultdict(int)
     for sample in own:
         if (line := _caller(stack_of(sample), model)) is not None:
@@ -36,6 +37,18 @@ def own_step(record: ProcessRecord) -> OwnStep | None:
         return None
     line = max(callers, key=callers.__getitem__)
     return OwnStep(sum(callers.values()) / total, Place(line, line))
+
+
+def _of_the_model(looks: list[Sampled]) -> set[str]:
+    """Functions under which the model is at work. (A look may fall between two phases, and be put into the
+    wrong one: one of many says nothing.)"""
+    every, model = Counter[str](), Counter[str]()
+    for look in looks:
+        functions = {function for _, _, function in stack_of(look)}
+        every.update(dict.fromkeys(functions, look.count))
+        if look.phase in _MODEL:
+            model.update(dict.fromkeys(functions, look.count))
+    return {function for function, count in model.items() if count >= MODEL_LOOKS_FRAC * every[function]}
 
 
 def _caller(stack: tuple[Line, ...], model: set[str]) -> Line | None:

@@ -37,6 +37,13 @@ def test_the_line_that_calls_the_innermost_step_is_named(record: ProcessRecord) 
     assert found.site.leaf == at("Mazes.step", 7)
 
 
+def test_a_single_look_between_two_phases_does_not_make_a_simulator_the_models(record: ProcessRecord) -> None:
+    stray = look("loss", at("Maze._moved"), at("Maze.step"), at("Mazes.step", 7), at("main"), count=1)
+    looks = (replace(SIMULATED, count=19), stray, FORWARD)
+    assert own_step(replace(record, sampled=looks)) is not None
+    assert own_step(replace(record, sampled=(SIMULATED, replace(stray, count=5), FORWARD))) is None
+
+
 def test_a_step_that_trains_is_none(record: ProcessRecord) -> None:
     trains = look("forward", at("Net.forward"), at("Trainer.step"), at("main"))
     beside = look("other", at("Trainer.log"), at("Trainer.step"), at("main"))

@@ -222,11 +222,14 @@ class Signals:
         return sum(one.pct for one in waits) >= WAITING_LINE_FRAC * line.pct
 
     def waits_for_own_processes(self) -> list[LineShare]:
-        """Lines outside of model, loader and environment in which it waits for processes of the run."""
+        """Lines outside of model, loader and environment in which it waits for processes of the run: by what
+        they call, or since it rests there."""
+        rests = self.own_code_rests()
         lines = [
             line
             for line in self.lines
-            if line.phase in ("other", "loss") and line.place.leaf and line.waits_frac >= WAITS_FRAC
+            if line.phase in ("other", "loss") and line.place.leaf
+            if line.waits_frac >= WAITS_FRAC or (rests and line.phase == "other")
         ]
         waiting = sum(line.pct for line in lines) / 100
         needed = max(ELSEWHERE_CORES * waiting, WAITED_FOR_CORES)

@@ -88,8 +88,9 @@ OTHERS_CORES = 0.10
 2026-11."""
 
 # RL
-ONE_ROW_FRAC = 0.8
-"""Of the looks into calls without gradients: from here on it is asked row by row. Own, 2026-11."""
+ONE_ROW_FRAC = 0.5
+"""Of the looks into calls without gradients: from here on it is asked row by row; only that part is counted.
+Own, 2026-11."""
 AROUND_MAX = 2.5
 """Times the model's calls: what stands beside them and takes longer is no part of asking. Own, 2026-11."""
 ENVS_ONE = 1.5

@@ -1,5 +1,6 @@
-"""`save`: torch.save, and what NumPy writes to a file."""
+"""`save`: torch.save, what NumPy writes to a file, and pickle.dump, with what compresses it on its way."""
 
+import pickle
 import sys
 
 from ..wire import SAVE
@@ -13,10 +14,17 @@ class SaveHook(Hook):
     modules = ("torch",)
 
     def install(self, module):
-        wrapped = self.wrap_phase(module.save, SAVE)
-        self.patch(module, "save", wrapped)
-        self.patch(module.serialization, "save", wrapped)
+        self._put_on("save", module, module.serialization)
+        self._put_on("dump", pickle, sys.modules.get("_pickle"))
         numpy = sys.modules.get("numpy")  # torch has imported it, where there is one
         for name in _NUMPY:
             if hasattr(numpy, name):
-                self.patch(numpy, name, self.wrap_phase(getattr(numpy, name), SAVE))
+                self._put_on(name, numpy)
+
+    def _put_on(self, name, *places):
+        """One wrapper wherever it is found: functions are pickled by where they are."""
+        original = getattr(places[0], name)
+        wrapped = self.wrap_phase(original, SAVE)
+        for place in places:
+            if getattr(place, name, None) is original:
+                self.patch(place, name, wrapped)
