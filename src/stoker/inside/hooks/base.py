@@ -181,6 +181,8 @@ class Hook:
                             subject = args and args[0]
                             if id(subject) in (recorder.optimizers if envs is None else envs):
                                 subject = id(subject)
+                            else:
+                                recorder.left, recorder.thinning.want_settle = 1, True  # told of at once
                             recorder.log.append((ends, subject, now, now, kept, waits, before, outer))
                             if not outer and (before == THIN or before == OTHER):
                                 recorder.left -= 1
