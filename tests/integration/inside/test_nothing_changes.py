@@ -108,6 +108,25 @@ SNIPPETS = {
             print(nn.Linear(4, 2)(mode.from_tensor(inputs, symbolic_context=context)).shape, sizes.guards)
         print(step())
     """,
+    "a tensor that listens hears what the script does with it": """
+        heard = []
+        class Listening(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                heard.append(getattr(func, "__name__", func))
+                return super().__torch_function__(func, types, args, kwargs or {})
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                heard.append(getattr(func, "__name__", func))
+                return func(*args, **(kwargs or {}))
+        batches = DataLoader(inputs, batch_sampler=[[0, 1], [2]], collate_fn=lambda rows: torch.stack(rows))
+        with Mode():
+            print(step(), [len(rows) for rows in batches])
+        heard.append("then")
+        inputs = inputs.as_subclass(Listening)
+        print(step(), heard)
+        print(nn.Module.__call__.__module__)
+    """,
     "anomaly mode": """
         with torch.autograd.detect_anomaly(check_nan=True):
             print(step())

@@ -2,7 +2,9 @@
 
 import functools
 import os
+import sys
 import threading
+from contextlib import nullcontext
 from time import perf_counter
 
 from ..dynamo import tracing_check
@@ -291,6 +293,12 @@ class Hook:
                     hook.fail(error, "call")
 
         return call
+
+
+def without_overrides():
+    """To ask a tensor for its size unheard: no `__torch_function__`, of a subclass or a mode, is called."""
+    switch = getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", nullcontext)
+    return switch()
 
 
 def original_of(function):

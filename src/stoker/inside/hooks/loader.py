@@ -7,7 +7,7 @@ from time import perf_counter
 
 from ..dynamo import tracing_check
 from ..wire import DATA, EVAL
-from .base import Hook
+from .base import Hook, without_overrides
 
 _get_ident = threading.get_ident
 
@@ -79,7 +79,8 @@ class Loader:
 
     def samples_of(self, iterator, batch):
         if not self.batch_size or not self.last_size:
-            return _rows_of(batch) or self.batch_size or 1
+            with without_overrides():
+                return _rows_of(batch) or self.batch_size or 1
         if getattr(iterator, "_num_yielded", None) == self.facts["length"]:
             return self.last_size
         return self.batch_size

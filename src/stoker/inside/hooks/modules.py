@@ -13,7 +13,7 @@ from time import perf_counter
 from ..interruption import pass_on
 from ..recorder import TRANSPARENT
 from ..wire import DATA, ENV, EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
-from .base import Hook
+from .base import Hook, without_overrides
 
 _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
@@ -47,6 +47,7 @@ class ModuleHook(Hook):
         # Traced in our place. No method's `self` is lost here: torch calls the module, not its `__call__`.
         replacement._torchdynamo_inline = original
         replacement.__name__, replacement.__qualname__ = original.__name__, original.__qualname__
+        replacement.__module__ = original.__module__
         self.agent.known_as(replacement, FORWARD)
         self.patch(base, "__call__", replacement)
 
@@ -60,7 +61,9 @@ class ModuleHook(Hook):
         trained is asked in eval mode; the rest is written out in `_outermost`."""
         if self.is_tracing():  # torch.jit would write down that a size was asked for
             return
-        recorder, shape = self.recorder, _shape(args)
+        recorder = self.recorder
+        with without_overrides():
+            shape = _shape(args)
         recorder.want_shapes[graph] = False
         recorder.shapes[graph] = shape
         if shape:

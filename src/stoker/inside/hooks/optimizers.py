@@ -2,8 +2,9 @@
 
 import functools
 
+from ..interruption import pass_on
 from ..wire import OPTIM
-from .base import Hook
+from .base import Hook, without_overrides
 
 
 class OptimizerHook(Hook):
@@ -47,10 +48,12 @@ def _elements(optimizer):
     for each optimizer; what cannot be told is left out."""
     counted = {}
     try:
-        for group in optimizer.param_groups:
-            for one in group["params"]:
-                counted[one.device.type] = counted.get(one.device.type, 0) + one.numel()
-    except Exception:
+        with without_overrides():
+            for group in optimizer.param_groups:
+                for one in group["params"]:
+                    counted[one.device.type] = counted.get(one.device.type, 0) + one.numel()
+    except Exception as error:
+        pass_on(error)
         return None
     return counted
 
