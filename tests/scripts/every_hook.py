@@ -1,7 +1,7 @@
 """Calls everything Stoker listens to, once in each step; the losses do not depend on any of it.
 
-Wants `gym` and `torchrl` (stubs will do) and a part named `__main__:Sim.step`. CUDA is not needed: NVTX
-complains and is left alone, a compilation is announced by hand after one that is real.
+Wants `gym`, `pettingzoo` and `torchrl` (stubs will do) and a part named `__main__:Sim.step`. CUDA is not
+needed: NVTX complains and is left alone, a compilation is announced by hand after one that is real.
 """
 
 import gc
@@ -14,6 +14,7 @@ import gym
 import gymnasium
 import numpy as np
 import torch
+from pettingzoo.utils.env import ParallelEnv
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 from tiny_job import Losses, arguments, report
@@ -43,6 +44,11 @@ class OldStep(gym.Env):
 class DictStep(EnvBase):
     def _step(self, tensordict: dict) -> dict:
         return tensordict
+
+
+class ManyStep(ParallelEnv):
+    def step(self, actions: dict[str, int]) -> dict[str, float]:
+        return dict.fromkeys(actions, 0.0)
 
 
 class Sim:
@@ -78,7 +84,7 @@ def main() -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     env, old, sim, vec = OneStep(), OldStep(), Sim(), DummyVecEnv([OneStep])
-    dicts = DictStep()
+    dicts, many = DictStep(), ManyStep()
     vec.reset()
     loop = sys.modules.get("lightning.pytorch.loops.evaluation_loop")
     losses, step = Losses(args.losses), 0
@@ -88,6 +94,7 @@ def main() -> None:
             env.step(0)
             old.step(0)
             dicts.step({})
+            many.step({"agent": 0})
             cloudpickle.dumps(lambda: 0)
             vec.step(np.zeros(1, dtype=int))
             model.eval().train()

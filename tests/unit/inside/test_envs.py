@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import weakref
 from types import SimpleNamespace
+from typing import Generic, TypeVar
 
 import pytest
 
 from stoker.inside import wire
-from stoker.inside.hooks.envs import _ENVS_KNOWN, GymnasiumHook, TorchrlHook
+from stoker.inside.hooks.envs import _ENVS_KNOWN, GymnasiumHook, PettingZooHook, TorchrlHook
 
 
 @pytest.mark.parametrize(("batch", "envs"), [(0, 1), (1, 1), (8, 8)], ids=["no batch", "one", "eight"])
@@ -45,6 +46,36 @@ def test_a_step_of_torchrl_is_timed_once_and_counts_its_batch(driven, batch: int
     )
     assert recorder.totals[wire.ENV] == pytest.approx(2.25)
     assert (recorder.env_calls, recorder.env_steps) == (2, 2 * envs)
+
+
+def test_a_step_of_pettingzoo_is_one_however_many_agents_act_in_it(driven) -> None:
+    agents = TypeVar("agents")
+
+    class ParallelEnv(Generic[agents]):
+        def step(self, actions: dict[agents, int]) -> dict[agents, float]:
+            raise NotImplementedError
+
+    class AECEnv(Generic[agents]):
+        def step(self, action: int) -> None:
+            raise NotImplementedError
+
+    PettingZooHook(driven.agent).install_in(SimpleNamespace(ParallelEnv=ParallelEnv, AECEnv=AECEnv))
+
+    class Tag(ParallelEnv[str]):
+        def step(self, actions: dict[str, int]) -> dict[str, float]:
+            driven.clock.advance(0.5)
+            return dict.fromkeys(actions, 1.0)
+
+    class Chess(AECEnv[str]):
+        def step(self, action: int) -> None:
+            driven.clock.advance(0.25)
+
+    recorder = driven.recorder
+    recorder.adopt()
+    assert Tag().step({"wolf": 1, "sheep": 2}) == {"wolf": 1.0, "sheep": 1.0}
+    Chess().step(3)
+    assert recorder.totals[wire.ENV] == pytest.approx(0.75)
+    assert (recorder.env_calls, recorder.env_steps) == (2, 2)
 
 
 class Vector:

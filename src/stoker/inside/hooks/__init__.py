@@ -3,7 +3,7 @@
 from .autograd import BackwardHook
 from .collector import GcHook
 from .compiling import CompileHook
-from .envs import GymHook, GymnasiumHook, Sb3Hook, TorchrlHook
+from .envs import GymHook, GymnasiumHook, PettingZooHook, Sb3Hook, TorchrlHook
 from .evaluation import EvalModeHook, LightningEvalHook, Sb3EvalHook
 from .lead import LeadHook
 from .loader import LoaderHook
@@ -25,6 +25,7 @@ HOOKS = (
     FetchHook,
     GymnasiumHook,
     GymHook,
+    PettingZooHook,
     Sb3Hook,
     TorchrlHook,
     NamedHook,

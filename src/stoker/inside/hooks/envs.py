@@ -119,6 +119,17 @@ class GymHook(EnvHook):
         self.follow(module.Env)
 
 
+class PettingZooHook(EnvHook):
+    """Of several agents; a step is one of the environment, however many of them act in it."""
+
+    name = "pettingzoo"
+    modules = ("pettingzoo.utils.env",)
+
+    def install(self, module):
+        self.follow(module.AECEnv)
+        self.follow(module.ParallelEnv)
+
+
 class Sb3Hook(EnvHook):
     """A VecEnv is stepped through its base class; what it wraps is then inside."""
 

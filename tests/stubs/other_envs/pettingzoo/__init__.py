@@ -1,0 +1,1 @@
+"""As little of PettingZoo as environments of its kinds need."""
