@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 
 import cloudpickle
+import dill
 import gym
 import gymnasium
 import numpy as np
@@ -96,6 +97,7 @@ def main() -> None:
             dicts.step({})
             many.step({"agent": 0})
             cloudpickle.dumps(lambda: 0)
+            dill.dumps(lambda: 0)
             vec.step(np.zeros(1, dtype=int))
             model.eval().train()
             optimizer.zero_grad()

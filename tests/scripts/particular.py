@@ -143,11 +143,14 @@ class Kept(Still):
 
 def pickled() -> None:
     import cloudpickle
+    import dill
 
     train(0.2)
-    env = cloudpickle.loads(cloudpickle.dumps(Still()))
-    say("env", env.reset(), env.step(1), type(env).step.__qualname__)
+    for travel in (cloudpickle, dill):
+        env, step, again = travel.loads(travel.dumps((Still(), Still.step, Still.step)))
+        say("env", env.reset(), env.step(1), type(env).step.__qualname__, step is again)
     say("class", cloudpickle.loads(cloudpickle.dumps(Descent)).__name__)
+    say("dump", pickle.loads(pickle.dumps(pickle.dump)) is pickle.dump)
     for clip in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
         say("clip", pickle.loads(pickle.dumps(clip)) is clip)
     say("partial", Fixed().step(2))

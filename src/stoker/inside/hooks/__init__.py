@@ -11,7 +11,7 @@ from .loader_worker import FetchHook
 from .modules import ModuleHook
 from .named import NamedHook
 from .optimizers import ClipHook, OptimizerHook
-from .pickling import PickleHook
+from .pickling import DillHook, PickleHook
 from .ranges import NvtxHook, RecordFunctionHook
 from .saving import SaveHook
 from .transfers import TransferHook
@@ -30,6 +30,7 @@ HOOKS = (
     TorchrlHook,
     NamedHook,
     PickleHook,
+    DillHook,
     TransferHook,
     LeadHook,
     SaveHook,
