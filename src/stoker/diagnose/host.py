@@ -61,7 +61,7 @@ def host_view(
     )
 
 
-def core_wait_frac(record: HostRecord, pid: int, start_s: float, end_s: float) -> float | None:
+def core_wait_frac(record: HostRecord, pid: int, start_s: float | None, end_s: float | None) -> float | None:
     shares = core_shares(record, pid, start_s, end_s)
     return shares[0] if shares else None
 

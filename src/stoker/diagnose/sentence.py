@@ -74,9 +74,7 @@ def stage_findings(main: Trainer) -> list[str]:
 
 def _without_core(summary: Summary, main: Trainer) -> list[str]:
     """It makes all phases longer alike, so that none of them shows it."""
-    parts = main.window.parts
-    host, pid = summary.run.host, main.record.pid
-    waited = core_wait_frac(host, pid, parts[0][0], parts[-1][1]) if parts else None
+    waited = core_wait_frac(summary.run.host, main.record.pid, *main.window.span)
     if waited is None or waited < CORE_WAIT_FRAC:
         return []
     return [f"For {100 * waited:.0f} % of that time its thread was ready to run and had no core."]

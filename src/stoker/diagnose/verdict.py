@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes import CAUSES, evaluation_stall
-from stoker.diagnose.causes.signals import GpuSignals, Signals, signals, waits
+from stoker.diagnose.causes.gpu_signals import GpuSignals
+from stoker.diagnose.causes.signals import Signals, signals, waits
 from stoker.diagnose.causes.thresholds import (
     ASKED_PCT,
     BUSY_FOR_BATCH_PCT,

@@ -58,6 +58,11 @@ class Window:
     def seconds(self) -> float:
         return self.content.t_s
 
+    @property
+    def span(self) -> tuple[float | None, float | None]:
+        """From its beginning to its end, with what lies between."""
+        return (self.parts[0][0], self.parts[-1][1]) if self.parts else (None, None)
+
 
 def spans(record: ProcessRecord) -> list[Span]:
     """The life of the process cut at its marks."""

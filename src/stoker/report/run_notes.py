@@ -129,14 +129,13 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
 def _crowded(main: Trainer, summary: Summary) -> list[str]:
     """Other jobs are at work on the same cores: figures of this run are those of a slower machine. Where they
     cost much, that is a cause (SK504) and needs no note."""
-    parts = main.window.parts
-    view = host_view(summary.run.host, parts[0][0], parts[-1][1]) if parts else None
+    view = host_view(summary.run.host, *main.window.span)
     if view is None or None in (view.cores_used, view.cores_allowed, view.allowed_cpu_pct):
         return []
     used, allowed, in_use_pct = view.cores_used or 0.0, view.cores_allowed or 0.0, view.allowed_cpu_pct or 0.0
     if in_use_pct < CROWDED_PCT or used > CROWDED_OWN_FRAC * allowed:
         return []
-    waited = core_wait_frac(summary.run.host, main.record.pid, parts[0][0], parts[-1][1])
+    waited = core_wait_frac(summary.run.host, main.record.pid, *main.window.span)
     if waited is not None and waited >= CORE_WAIT_FRAC:
         return []
     slower = (

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from stoker.diagnose.causes import CAUSES
-from stoker.diagnose.causes.signals import BlockingLine, GpuSignals, RankSignals, Signals
+from stoker.diagnose.causes.gpu_signals import GpuSignals
+from stoker.diagnose.causes.signals import BlockingLine, RankSignals, Signals
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend

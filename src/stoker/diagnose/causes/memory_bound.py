@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share, without_ceiling
+from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.hot_line import neighbours
-from stoker.diagnose.causes.signals import GpuSignals, Signals
+from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
     BROAD_FRAC,
     BUSY_FOR_BATCH_PCT,

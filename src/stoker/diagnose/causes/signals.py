@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals, arrivals
+from stoker.diagnose.causes.gpu_signals import GpuSignals, gpu_signals
 from stoker.diagnose.causes.thresholds import (
     COMPILES_ON_PCT,
     ELSEWHERE_CORES,
@@ -18,13 +19,10 @@ from stoker.diagnose.causes.thresholds import (
     WAITING_LINE_FRAC,
     WAITS_FRAC,
 )
-from stoker.diagnose.chains import Chains
-from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
-from stoker.diagnose.memory import MemoryTrend, memory_trend
 from stoker.diagnose.model_inputs import one_row_frac
 from stoker.diagnose.own_evaluations import OwnEvaluation, asked_ticks_frac, evaluated_at, own_evaluation
 from stoker.diagnose.own_steps import OwnStep, own_step
@@ -46,42 +44,6 @@ class BlockingLine:
     per_tick: float
     pct: float
     """Of the window, host clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuSignals:
-    busy_pct: float | None
-    real_work_pct: float | None
-    real_work_source: str
-    idle_pct: float | None
-    launching_pct: Mapping[str, float]
-    """By phase."""
-    unexplained_pct: float
-    source: str
-    """Of the idle time by phase."""
-    tensor_pct: float | None
-    dram_pct: float | None
-    memory_frac: float | None
-    shared: bool
-    sharing: str
-    alone: bool
-    """The card's figures are this process's own, as far as anybody can tell."""
-    throttled_by: Mapping[str, float]
-    """Each reason, with its share of the looks."""
-    power_limit_frac: float | None
-    """In force, of the card's default; None: not known."""
-    clock_frac: float | None
-    copying_pct: float = 0.0
-    """Of the window: counted as busy, and only copies between host and GPU ran."""
-    plain_fp32_frac: float | None = None
-    """Of kernel time, from a deep window."""
-    chains: Chains | None = None
-    """Of element by element kernels, from a deep window."""
-    memory: MemoryTrend = field(default_factory=MemoryTrend)
-    fp32_pct: float | None = None
-    """Counted: FP32 outside of the tensor cores, in products or in anything else."""
-    host_alone_pct: Mapping[str, float] = field(default_factory=dict)
-    """Of the window, by phase of the model: the GPU had nothing for longer than any launch takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +206,7 @@ def signals(summary: Summary) -> Signals | None:
         return None
     use = main.gpus.main
     hidden = frozenset(cause.phase for cause in use.budget.phases if cause.hidden) if use else frozenset()
-    host = host_view(summary.run.host, *_span(main))
+    host = host_view(summary.run.host, *main.window.span)
     view = main.loaders[0] if main.loaders else None
     edges = _edges(main, view)
     model_pct = sum(main.phase_pct[name] for name in ("infer", "forward", "backward"))
@@ -268,14 +230,14 @@ def signals(summary: Summary) -> Signals | None:
         cores_allowed=host.cores_allowed if host else None,
         cores_used=host.cores_used if host else None,
         allowed_cpu_pct=host.allowed_cpu_pct if host else None,
-        queue_per_core=_queue_per_core(summary.run.host, *_span(main)),
-        elsewhere_cores=_elsewhere_cores(summary.run.host, main.record.pid, *_span(main)),
+        queue_per_core=_queue_per_core(summary.run.host, *main.window.span),
+        elsewhere_cores=_elsewhere_cores(summary.run.host, main.record.pid, *main.window.span),
         stages_s=dict(main.stages_s),
         env_steps_per_s=main.throughput.env_steps_per_s,
         envs_per_call=envs_per_call(main.record),
         acting_pct=main.acting_pct,
         env_processes=_env_processes(summary.run, main),
-        gpu=_gpu(use, main) if use else None,
+        gpu=gpu_signals(use, main) if use else None,
         ranks=tuple(_ranks(summary)),
         arrivals=arrivals(summary),
         env_calls_per_tick=_env_calls_per_tick(main),
@@ -295,15 +257,10 @@ def signals(summary: Summary) -> Signals | None:
     )
 
 
-def _span(main: Trainer) -> tuple[float | None, float | None]:
-    parts = main.window.parts
-    return (parts[0][0], parts[-1][1]) if parts else (None, None)
-
-
 def _off_core(summary: Summary, main: Trainer, use: GpuUse | None) -> tuple[float | None, float | None]:
     """Ready and without a core; waiting for something else. On a GPU the first thread waits while another
     runs backward: what else it waits for is known only where that one is counted, too."""
-    shares = core_shares(summary.run.host, main.record.pid, *_span(main))
+    shares = core_shares(summary.run.host, main.record.pid, *main.window.span)
     if shares is None:
         return None, None
     return shares[0], shares[1] if use is None or shares[2] > 1 else None
@@ -320,7 +277,7 @@ def _others_place(threads: OtherThreads | None) -> Place | None:
 
 
 def _compile_late_pct(main: Trainer) -> float | None:
-    start_s, end_s = _span(main)
+    start_s, end_s = main.window.span
     if start_s is None or end_s is None:
         return None
     late_s = end_s - (end_s - start_s) / 3
@@ -426,51 +383,6 @@ def _cpu_trained_frac(elements: Mapping[str, int]) -> float:
 def _env_processes(run: Run, main: Trainer) -> int:
     others = (process for process in run.processes if process.pid != main.record.pid)
     return sum(bool(process.last and process.last.env_steps) for process in others)
-
-
-def _gpu(use: GpuUse, main: Trainer) -> GpuSignals:
-    budget, view, deep = use.budget, use.view, use.deep
-    total = view.memory_total_bytes if view else None
-    held = view.memory_peak_bytes if view else None
-    clock, highest = (view.sm_clock_median_mhz, view.sm_clock_max_mhz) if view else (None, None)
-    return GpuSignals(
-        busy_pct=budget.busy_pct,
-        real_work_pct=budget.real_work_pct,
-        real_work_source=str(budget.real_work_source or "not measured"),
-        idle_pct=budget.idle_pct if budget.idle_pct is not None else budget.told_idle_pct,
-        launching_pct={cause.phase: cause.launching_pct for cause in budget.phases},
-        unexplained_pct=(budget.unknown_idle_pct or 0.0) + budget.unknown_pct,
-        source=str(budget.idle_source or "not measured"),
-        tensor_pct=view.tensor_pct if view else None,
-        dram_pct=view.dram_pct if view else None,
-        memory_frac=held / total if held is not None and total else None,
-        shared=use.shared,
-        sharing=view.sharing.text if view else "",
-        alone=use.alone,
-        throttled_by=dict(view.throttled_by) if view else {},
-        power_limit_frac=view.power_limit_frac if view else None,
-        clock_frac=clock / highest if clock and highest else None,
-        copying_pct=_copying_pct(use, main),
-        plain_fp32_frac=deep.plain_fp32_frac if deep else None,
-        chains=deep.chains if deep else None,
-        memory=memory_trend(main.record, use.index, *_span(main)),
-        fp32_pct=view.fp32_pct if view else None,
-        host_alone_pct={
-            cause.phase: cause.idle_pct or 0.0 for cause in budget.phases if cause.phase in COMPUTE
-        },
-    )
-
-
-def _copying_pct(use: GpuUse, main: Trainer) -> float:
-    """The counters tell it where they are exact; else a deep window, set against the usual tick."""
-    if use.view is not None and use.view.copying_pct is not None:
-        return use.view.copying_pct
-    ticks = main.window.content.ticks
-    if use.deep is None or not ticks or use.deep.busy_frac <= 0:
-        return 0.0
-    usual = usual_busy_frac(use.deep, main.window.seconds / ticks)
-    alone = max(0.0, use.deep.busy_frac - use.deep.kernel_busy_frac)
-    return 100 * alone * (usual / use.deep.busy_frac if usual is not None else 1.0)
 
 
 def _ranks(summary: Summary) -> list[RankSignals]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share, without_ceiling
-from stoker.diagnose.causes.signals import GpuSignals, Signals
+from stoker.diagnose.causes.gpu_signals import GpuSignals
+from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
     DRAM_LOW_PCT,
     FP32_FRAC,

@@ -6,7 +6,8 @@ A card that takes all the power it is delivered to take lowers its clock, too: t
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, severity
-from stoker.diagnose.causes.signals import GpuSignals, Signals
+from stoker.diagnose.causes.gpu_signals import GpuSignals
+from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
     CLOCK_LOW_FRAC,
     NOTE_FRAC,
