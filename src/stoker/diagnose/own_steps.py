@@ -22,6 +22,8 @@ class OwnStep:
     """Of the looks into `other`."""
     site: Place
     """The line that calls it most often."""
+    lines: frozenset[Line] = frozenset()
+    """All that were found below and at the lines that call it."""
 
 
 def own_step(record: ProcessRecord) -> OwnStep | None:
@@ -30,13 +32,16 @@ def own_step(record: ProcessRecord) -> OwnStep | None:
     total = sum(sample.count for sample in own)
     model = _of_the_model(training)
     callers: dict[Line, int] = defaultdict(int)
+    lines: set[Line] = set()
     for sample in own:
-        if (line := _caller(stack_of(sample), model)) is not None:
-            callers[line] += sample.count
+        stack = stack_of(sample)
+        if (depth := _caller(stack, model)) is not None:
+            callers[stack[depth]] += sample.count
+            lines |= set(stack[: depth + 1])
     if total < MIN_SAMPLES or not callers:
         return None
     line = max(callers, key=callers.__getitem__)
-    return OwnStep(sum(callers.values()) / total, Place(line, line))
+    return OwnStep(sum(callers.values()) / total, Place(line, line), frozenset(lines))
 
 
 def _of_the_model(looks: list[Sampled]) -> set[str]:
@@ -51,9 +56,9 @@ def _of_the_model(looks: list[Sampled]) -> set[str]:
     return {function for function, count in model.items() if count >= MODEL_LOOKS_FRAC * every[function]}
 
 
-def _caller(stack: tuple[Line, ...], model: set[str]) -> Line | None:
-    """The line outside of the innermost `step`."""
+def _caller(stack: tuple[Line, ...], model: set[str]) -> int | None:
+    """Where in the stack the line outside of the innermost `step` is."""
     for depth, (_, _, function) in enumerate(stack):
         if function.endswith(_STEP) and function not in model:
-            return stack[min(depth + 1, len(stack) - 1)]
+            return min(depth + 1, len(stack) - 1)
     return None

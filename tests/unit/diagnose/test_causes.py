@@ -385,6 +385,22 @@ def test_own_code_that_rests_while_own_processes_compute_takes_turns_with_them()
     assert codes(replace(found, off_core_frac=0.1)) == ["SK201"], "it computes itself"
 
 
+def test_lines_of_a_simulator_of_ones_own_are_told_with_it() -> None:
+    inside, beside = (("/home/me/train.py", at, name) for at, name in ((30, "Maze.moved"), (80, "main")))
+    lines = tuple(
+        LineShare("other", Place(leaf, leaf), pct, 100) for leaf, pct in ((inside, 30.0), (beside, 10.0))
+    )
+    stepped = OwnStep(0.75, PLACE, frozenset({inside}))
+    found = seen({**WORK, "other": 40.0}, lines=lines, own_step=stepped)
+    told = judge(found).findings
+    assert [one.code for one in told] == ["SK301", "SK201"]
+    assert told[1].place is not None
+    assert told[1].place.leaf == beside
+    elsewhere = judge(replace(found, env_processes=4)).findings
+    assert [one.code for one in elsewhere] == ["SK201"], "no cause of its own"
+    assert elsewhere[0].recoverable_frac == pytest.approx(0.3)
+
+
 def test_a_line_that_can_be_mended_comes_before_cores_that_others_have() -> None:
     slow = seen({**WORK, "other": 20.0}, lines=(LineShare("other", PLACE, 20.0, 100),), core_wait_frac=0.4)
     told = judge(slow)

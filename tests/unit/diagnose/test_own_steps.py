@@ -35,6 +35,7 @@ def test_the_line_that_calls_the_innermost_step_is_named(record: ProcessRecord) 
     assert found is not None
     assert found.frac == pytest.approx(0.5)
     assert found.site.leaf == at("Mazes.step", 7)
+    assert found.lines == {at("Maze._moved"), at("Maze.step"), at("Mazes.step", 7)}
 
 
 def test_a_single_look_between_two_phases_does_not_make_a_simulator_the_models(record: ProcessRecord) -> None:

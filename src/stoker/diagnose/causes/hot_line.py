@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import around_the_call
 from stoker.diagnose.causes.thresholds import LINE_PCT, LINES_APART, WAITS_FRAC
@@ -84,7 +85,7 @@ def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     phases = {"other"} if found.loss_is_work else {"other", "loss"}
     own = [line for line in found.lines if line.phase in phases and line.place.leaf]
-    others = [*waited_in(found), *around_the_call(found)]
+    others = [*waited_in(found), *around_the_call(found), *simulated(found)]
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])

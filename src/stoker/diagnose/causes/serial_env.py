@@ -6,6 +6,7 @@ from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES
 from stoker.diagnose.own_steps import OwnStep
+from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK301", "environment stepped on the training thread"
@@ -67,6 +68,13 @@ def _own(found: Signals, step: OwnStep) -> Finding | None:
         _FIXES,
         step.site,
     )
+
+
+def simulated(found: Signals) -> list[LineShare]:
+    """Lines of a step of one's own that is this cause: they are told with it."""
+    if found.own_step is None or find(found) is None:
+        return []
+    return [line for line in found.lines if line.phase == "other" and line.place.leaf in found.own_step.lines]
 
 
 def serial(found: Signals) -> bool:
