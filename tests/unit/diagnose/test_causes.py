@@ -367,12 +367,13 @@ def test_launches_that_wait_for_the_interpreter_are_not_too_many_launches() -> N
 def test_who_has_the_cores_is_said() -> None:
     others = FOUND["SK504"]
     quota = replace(others, quota_frac=0.3)
-    own = replace(others, cores_used=7.5)
-    says = [judge(found).findings[0].says for found in (others, quota, own)]
+    own, bound = replace(others, cores_used=7.5), replace(others, allowed_cpu_pct=15.0)
+    says = [judge(found).findings[0].says for found in (others, quota, own, bound)]
     assert [text.partition(": ")[2] for text in says] == [
         "others compute on them",
         "the CPU quota is used up",
         "this run's own processes and threads are on them",
+        "it is bound to a few, and others are free",
     ]
 
 

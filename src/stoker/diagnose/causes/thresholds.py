@@ -164,6 +164,9 @@ QUOTA_PART = 0.5
 """Of the waiting for a core, held back by a CPU quota: then it is that. Own, 2026-11."""
 OWN_CORES_FRAC = 0.75
 """Of the allowed cores, in use by the run itself: then it is in its own way. Own, 2026-11."""
+FREE_CORES_PCT = 40.0
+"""Of the allowed cores' time in use: with less there is a free core, and a thread that waits for one may not
+use it. Own, 2026-11."""
 STRAGGLER_FRAC = 0.10
 STRAGGLER_COVERS = 0.8
 """TraceML 0.5.0: a rank is late by 10 % of a step; what it does meanwhile is named where it covers 80 %."""

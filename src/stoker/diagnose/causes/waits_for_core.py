@@ -9,7 +9,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, number, severity, share
 from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC, OWN_CORES_FRAC, QUOTA_PART
+from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC, FREE_CORES_PCT, OWN_CORES_FRAC, QUOTA_PART
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK504", "no core for the training thread"
@@ -20,6 +20,9 @@ _FEWER = Fix(
 _OTHERS = (
     Fix("other jobs on the machine: wait for them, or move one of the two"),
     Fix("cores of its own: taskset, cpuset, Slurm's --cpus-per-task, a container's --cpuset-cpus"),
+)
+_BOUND = (
+    Fix("let it use the free ones: taskset, numactl, os.sched_setaffinity, GOMP_CPU_AFFINITY, KMP_AFFINITY"),
 )
 _QUOTA = (Fix("a larger CPU quota: a container's --cpus, Kubernetes' limits.cpu"), _FEWER)
 _OWN = (_FEWER, Fix("more cores: cpuset, --cpus, Slurm's --cpus-per-task"))
@@ -68,6 +71,8 @@ def _held_by(found: Signals) -> tuple[str, tuple[Fix, ...]]:
     used, allowed = found.cores_used, found.cores_allowed
     if used is not None and allowed is not None and used >= OWN_CORES_FRAC * allowed:
         return "this run's own processes and threads are on them", _OWN
+    if found.allowed_cpu_pct is not None and found.allowed_cpu_pct < FREE_CORES_PCT:
+        return "it is bound to a few, and others are free", _BOUND
     return "others compute on them", _OTHERS
 
 
