@@ -35,6 +35,16 @@ SNIPPETS = {
         buffer = io.BytesIO(); torch.save(model, buffer); buffer.seek(0)
         print(step(torch.load(buffer, weights_only=False)))
     """,
+    "dill takes a class of the script": """
+        import dill, gymnasium
+        class Still(gymnasium.Env):
+            def step(self, action): return action, 0.0, False, False, {}
+            again = step
+        print(step())
+        data = dill.dumps((Still, Still(), Still.step))
+        kind, env, method = dill.loads(data)
+        print(len(data), env.step(3), env.again(4), kind.step is method)
+    """,
     "save looks the same": """
         buffer = io.BytesIO(); torch.save(model.state_dict(), buffer); print(len(buffer.getvalue()))
         try:
