@@ -61,10 +61,10 @@ class Pulse:
         self.interval_s = SAMPLE_S
         self.late_s = 0.005  # how late the lock came, at worst, lately
         self.stopping = False
-        self.held = (
-            _thread.allocate_lock()
-        )  # a thread waits for it until stop(): an Event takes ten times the
-        self.held.acquire()  # Python code to wait for, each time among caches full of something else
+        # Waited for until stop(). To wait for an Event takes more Python code, each time among caches full of
+        # something else.
+        self.held = _thread.allocate_lock()
+        self.held.acquire()
         self.gone = None
         self.ident = None
         self.paused = False

@@ -40,13 +40,11 @@ def held_frac(found: Signals) -> float:
 
 def find(found: Signals) -> Finding | None:
     held = held_frac(found)
-    idle_pct = found.gpu.idle_pct if found.gpu else None
-    lost = held if found.gpu is None else min(held, (idle_pct or 0.0) / 100)
     return finding(
         CODE,
         NAME,
         "the model's calls wait for the interpreter, which another thread holds",
-        lost,
+        found.lost_of_waiting(held),
         found.lost_of if found.gpu else "time inside the model's calls",
         [
             share("of the window the model's calls wait, and not for a core", held, "schedstat"),

@@ -51,7 +51,7 @@ def find(found: Signals) -> Finding | None:
     rests = not waits and line.phase == "other" and found.own_code_rests()
     where = "between the model's call and backward()" if line.phase == "loss" else own
     where = "waiting for another process" if waits else where
-    where = "it computes nothing, it waits: asleep, at a lock, for a file or the network" if rests else where
+    where = "mostly it waits: asleep, at a lock, for a file or the network" if rests else where
     return finding(
         CODE,
         NAME,

@@ -142,6 +142,11 @@ class Signals:
         """Of the window, in `other`."""
         return self.lost("other") + self.own_launching()
 
+    def lost_of_waiting(self, frac: float) -> float:
+        """Of the window, where the training thread waited for so much of it: on a GPU no more than its idle
+        time, since behind a full queue the thread may wait for nothing."""
+        return frac if self.gpu is None else min(frac, (self.gpu.idle_pct or 0.0) / 100)
+
     def own_code_rests(self) -> bool:
         """Most of `other` the thread is off its core and waits for none, nor for the interpreter: asleep, at
         a lock, for a file or the network. What it may have waited for in other phases is taken off."""

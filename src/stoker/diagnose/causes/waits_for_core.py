@@ -29,7 +29,7 @@ _OWN = (_FEWER, Fix("more cores: cpuset, --cpus, Slurm's --cpus-per-task"))
 
 
 def find(found: Signals) -> Finding | None:
-    lost = _lost(found)
+    lost = found.lost_of_waiting(found.core_wait_frac or 0.0)
     if lost < CORE_WAIT_FRAC or starved(found):  # that is SK103's, which has the loader to speak of
         return None
     who, fixes = _held_by(found)
@@ -55,14 +55,6 @@ def find(found: Signals) -> Finding | None:
         fixes=fixes,
         in_code=False,
     )
-
-
-def _lost(found: Signals) -> float:
-    """On a GPU no more than its idle time: behind a full queue the thread may wait for nothing."""
-    waited = found.core_wait_frac or 0.0
-    if found.gpu is None:
-        return waited
-    return 0.0 if found.gpu.idle_pct is None else min(waited, found.gpu.idle_pct / 100)
 
 
 def _held_by(found: Signals) -> tuple[str, tuple[Fix, ...]]:
