@@ -6,10 +6,11 @@ import json
 from dataclasses import asdict
 
 from stoker.diagnose.causes.arrivals import arrivals
+from stoker.diagnose.conclusion import in_short
 from stoker.diagnose.host import host_view
 from stoker.diagnose.over_time import OverTime
 from stoker.diagnose.remedies import not_worth_trying
-from stoker.diagnose.sentence import sentence, stage_findings
+from stoker.diagnose.sentence import stage_findings
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.verdict import verdict
 from stoker.model.deep import DeepNote
@@ -25,13 +26,13 @@ SCHEMA = "stoker.why/1"
 def render(summary: Summary, told: OverTime | None = None) -> str:
     info = summary.run.info
     view = host_view(summary.run.host, summary.main.record.began_s if summary.main else None)
-    met = arrivals(summary)
+    met, found = arrivals(summary), verdict(summary)
     content = {
         "schema": SCHEMA,
         "run": asdict(info),
         "folder": str(summary.run.folder),
-        "sentence": sentence(summary),
-        "verdict": verdict_data(verdict(summary)),
+        "sentence": in_short(summary, found),
+        "verdict": verdict_data(found),
         "settings": settings_data(summary.run),
         "not_worth_trying": [asdict(one) for one in not_worth_trying(summary)],
         "whole_training": asdict(summary.length) if summary.length else None,

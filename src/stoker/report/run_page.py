@@ -6,12 +6,12 @@ import os
 import shlex
 
 from stoker.diagnose.causes.arrivals import Arrivals, RankArrival, arrivals
+from stoker.diagnose.conclusion import in_short
 from stoker.diagnose.failure import place as raised_at
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.remedies import not_worth_trying
-from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
 from stoker.diagnose.verdict import verdict
@@ -48,13 +48,14 @@ def build(summary: Summary) -> Page:
     info = summary.run.info
     who = f"pid {info.attached_pid}: " if info.attached_pid else ""
     title = f"stoker · {who}{shlex.join(short_command(info))}"
-    blocks: list[Block] = [Sentence(sentence(summary))]
+    found = verdict(summary)
+    blocks: list[Block] = [Sentence(in_short(summary, found))]
     if info.failure is not None:
         label = "stopped" if info.ended_by == "signal-from-user" else "failed"
         blocks.append(Facts(((label, failure_text(info.failure, info.cwd)),)))
     blocks += knob_blocks(summary.run)
     if summary.main is not None:
-        blocks += cause_blocks(verdict(summary), info.cwd)
+        blocks += cause_blocks(found, info.cwd)
         blocks.append(remedy_block(not_worth_trying(summary)))
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)

@@ -9,6 +9,7 @@ from stoker.diagnose.causes.thresholds import (
     DRAM_LOW_PCT,
     FP32_FRAC,
     PLAIN_FRAC,
+    TENSOR_CORES_FASTER,
     TENSOR_OFF_PCT,
     TENSOR_WORK_PCT,
 )
@@ -41,7 +42,8 @@ def find(found: Signals) -> Finding | None:
         return None
     if gpu.plain_fp32_frac is not None:
         plain = gpu.plain_fp32_frac * (gpu.busy_pct or 0.0) / 100
-        return finding(CODE, NAME, _SAYS, plain, _OF, _evidence(gpu), _CONFIRM, _FIXES)
+        saved = plain * (1 - 1 / TENSOR_CORES_FASTER)
+        return finding(CODE, NAME, _SAYS, saved, _OF, _evidence(gpu), _CONFIRM, _FIXES)
     why = "how much of the work is matrix products is not counted"
     says = _SAYS if _rests(gpu) else _SAYS_BY_UNITS
     return without_ceiling(CODE, NAME, says, _OF, why, _evidence(gpu), _CONFIRM, _FIXES)

@@ -130,6 +130,9 @@ CHAIN_FRAC = 0.15
 by element operations (`diagnose/chains.py` has the measured shares). Of 92 trainings on an H200 those with a
 part in plain FP32 had 42 to 97 % of the first, of the others none that worked half of the time above 3 %.
 Own, 2026-11."""
+TENSOR_CORES_FASTER = 16.0
+"""Times as many matrix products a second as plain FP32, at the most: bf16 on an A100, 312 against 19.5
+TFLOP/s (NVIDIA's data sheet, 2020; an H200 has 989 against 67): so much of their time is left."""
 FP32_FRAC = 0.2
 """FP32 outside of the tensor cores, of busy, as counted: two trainings with a part in plain FP32 had 0.28 and
 0.33, 30 others at most 0.12 (H200, 2026-11-16). Own."""
