@@ -545,6 +545,24 @@ def test_reads_that_take_next_to_nothing_are_no_storm() -> None:
     assert (told.code, told.recoverable_frac) == ("SK402", pytest.approx(0.65))
 
 
+@pytest.mark.parametrize(
+    ("other_pct", "pct", "looks", "told"),
+    [
+        (19.5, 7.3, 3, []),
+        (19.5, 7.3, 30, ["SK201"]),
+        (60.0, 30.0, 5, ["SK201"]),
+        (8.0, 8.0, 20, ["SK201"]),
+        (8.0, 8.0, 3, []),
+        (0.0, 0.0, 3, []),
+    ],
+)
+def test_a_line_is_hot_only_if_the_looks_are_enough_to_know(
+    other_pct: float, pct: float, looks: int, told: list[str]
+) -> None:
+    found = seen({**WORK, "other": other_pct}, lines=(LineShare("other", PLACE, pct, looks),))
+    assert codes(found) == told
+
+
 def test_without_counters_the_names_of_kernels_tell() -> None:
     dark = gpu(busy_pct=97.0, real_work_pct=90.0, idle_pct=3.0, tensor_pct=None, dram_pct=None)
     host = {"forward": 100.0}

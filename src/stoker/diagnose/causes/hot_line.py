@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import around_the_call
-from stoker.diagnose.causes.thresholds import LINE_PCT, LINES_APART, WAITS_FRAC
+from stoker.diagnose.causes.thresholds import LINE_PCT, LINE_SURE, LINES_APART, WAITS_FRAC
 from stoker.diagnose.causes.turns import waited_in
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
@@ -89,7 +91,7 @@ def _hottest(found: Signals) -> list[LineShare]:
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
-    return hot if 100 * _lost(found, hot) >= LINE_PCT else []
+    return hot if _lost(found, hot) > 0 and 100 * _surely_lost(found, hot) >= LINE_PCT else []
 
 
 def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
@@ -112,6 +114,19 @@ def _where(line: LineShare) -> tuple[str, str, int]:
 
 def _lost(found: Signals, group: list[LineShare]) -> float:
     return sum(map(found.line_lost, group))
+
+
+def _surely_lost(found: Signals, group: list[LineShare]) -> float:
+    """With so few looks into the phase as there are: the lower bound of its part (Wilson's)."""
+    part = sum(line.pct for line in group) / found.host_pct[group[0].phase]
+    looks = sum(line.samples for line in group) / part
+    return _lost(found, group) * _at_least(min(1.0, part), looks) / part
+
+
+def _at_least(part: float, looks: float) -> float:
+    spread = LINE_SURE**2 / looks
+    half = LINE_SURE * math.sqrt(part * (1 - part) / looks + spread / (4 * looks))
+    return (part + spread / 2 - half) / (1 + spread)
 
 
 CAUSE = Cause(CODE, NAME, find)
