@@ -11,6 +11,7 @@ from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
+from stoker.diagnose.window import begun_frac
 
 NOTABLE_PCT = 10.0
 LEADING_PCT = 20.0
@@ -66,9 +67,9 @@ def _waits_for_ranks(summary: Summary, main: Trainer) -> str:
 def stage_findings(main: Trainer) -> list[str]:
     """Evaluation and saving are outside the budget of training: a share that matters is said by itself."""
     return [
-        f"{what} takes {main.stage_pct[stage]:.0f} % of the whole run."
+        f"{what} takes {100 * begun_frac(main.stages_s, stage):.0f} % of the time since training began."
         for stage, what in (("eval", "Evaluation"), ("save", "Saving"))
-        if main.stage_pct.get(stage, 0.0) >= NOTABLE_PCT
+        if 100 * begun_frac(main.stages_s, stage) >= NOTABLE_PCT
     ]
 
 

@@ -7,7 +7,7 @@ Stages come from marks written by the process itself. The warm-up is cut, and th
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -74,6 +74,12 @@ def spans(record: ProcessRecord) -> list[Span]:
     ends = [mark.sums for mark in edges[1:]] + [record.last]
     cut = [Span(mark.stage, mark.sums, end) for mark, end in zip(edges, ends, strict=True)]
     return [span for span in cut if span.end.t_s > span.start.t_s]
+
+
+def begun_frac(stages_s: Mapping[str, float], stage: str) -> float:
+    """Of the time since training began: start-up comes once, however long a run is."""
+    begun_s = sum(stages_s.get(name, 0.0) for name in ("train", "warm-up", "save", "eval"))
+    return stages_s.get(stage, 0.0) / begun_s if begun_s > 0 else 0.0
 
 
 def stage_seconds(record: ProcessRecord, window: Window) -> dict[str, float]:

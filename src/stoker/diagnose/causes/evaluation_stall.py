@@ -14,6 +14,7 @@ from stoker.diagnose.causes.thresholds import (
     SELDOM_FRAC,
 )
 from stoker.diagnose.own_evaluations import OwnEvaluation
+from stoker.diagnose.window import begun_frac
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK204", "evaluation stall"
@@ -26,7 +27,7 @@ _FIXES = (
 
 def find(found: Signals) -> Finding | None:
     own = found.own_evaluation
-    lost = eval_frac(found)
+    lost = begun_frac(found.stages_s, "eval")
     if own is not None and _evaluates(own, found.one_row_frac):
         return _in_memory(own, lost)
     return finding(
@@ -78,13 +79,6 @@ def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
         _FIXES,
         own.site,
     )
-
-
-def eval_frac(found: Signals) -> float:
-    """Of what goes on once the training has begun; start-up and warm-up come once."""
-    spent = {stage: found.stages_s.get(stage, 0.0) for stage in ("train", "warm-up", "save", "eval")}
-    total = sum(spent.values())
-    return spent["eval"] / total if total > 0 else 0.0
 
 
 CAUSE = Cause(CODE, NAME, find)
