@@ -48,7 +48,7 @@ lab() {
 }
 
 aa() {
-    [ -f "$out/aa_study.json" ] || cp benchmarks/results/h200_2026-11-16/aa_study.json "$out/"
+    [ -f "$out/aa_study.json" ] || cp benchmarks/results/h200_2026-11-18/aa_study.json "$out/"
     python3 benchmarks/ab/aa_study.py --runs 30 --seconds 6 --out "$out/aa_study.json"
 }
 

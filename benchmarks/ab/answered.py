@@ -119,7 +119,8 @@ def main() -> int:
             )
         args.save.write_text(json.dumps({"about": about, "answers": answers}, indent=1) + "\n")
     print(table(answers))
-    for words, of in {"update interval": "offpolicy_interval_", "bf16": "_bf16", "fused": "_fused"}.items():
+    knobs = {knob: f"_{knob}" for knob in ("bf16", "compile", "fused")}
+    for words, of in {"update interval": "offpolicy_interval_", **knobs}.items():
         print(f"\n{words}: {together(answers, [name for name in answers if of in name])}")
     return 0
 
