@@ -71,6 +71,8 @@ def _no_key(setting: Setting, shown: str, known: list[str]) -> UsageError:
 
 
 def _yaml(text: str, setting: Setting, shown: str) -> str:
+    if text.lstrip().startswith("{"):  # JSON is YAML, too
+        return _json(text, setting, shown)
     lines = text.split("\n")
     known = []
     for number, path, head, value in _yaml_keys(lines):

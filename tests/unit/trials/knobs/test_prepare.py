@@ -110,8 +110,9 @@ def test_a_yaml_key_that_is_not_there_lists_the_nearest(key: str, tmp_path: Path
     assert "optim.lr" in caught.value.seen
 
 
-def test_json(tmp_path: Path) -> None:
-    found = edited("t.json", '{"a": {"b": 1, "c": "x"}}', "a.b=[2, 3]", tmp_path)
+@pytest.mark.parametrize("name", ["t.json", "t.yaml"])
+def test_json(name: str, tmp_path: Path) -> None:
+    found = edited(name, '{"a": {"b": 1, "c": "x"}}', "a.b=[2, 3]", tmp_path)
     assert json.loads(found) == {"a": {"b": [2, 3], "c": "x"}}
     with pytest.raises(UsageError, match=r"no key a\.d"):
         edited("t.json", '{"a": {"b": 1}}', "a.d=1", tmp_path)
