@@ -3,8 +3,8 @@ in eval mode, without gradients, and nothing is trained. Written out in the loop
 that holds, and then only that line counts.
 
 Where it is asked so the training process says itself, once a second; how much of the time is under the
-function that asks, looks tell. A rollout that switches to eval mode looks the same: this is for trainings
-without an environment.
+function that asks, looks tell. A rollout that switches to eval mode looks the same: beside an environment
+this is told only where the model acts elsewhere, in a function that trains nothing either, in training mode.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class OwnEvaluation:
     """Of the looks into calls without gradients: those under it."""
     ticks_frac: float | None = None
     """Of the ticks: those in which some model is asked without gradients; None if too few were told apart."""
+    acts_elsewhere: int = 0
+    """How often it was found in training mode in another function that trains nothing, once a second."""
 
 
 def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> OwnEvaluation | None:
@@ -51,6 +53,7 @@ def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> Own
     edge = _Edges(looks)
     edges = ((one, edge(stack_of(one))) for one in record.evaluated)
     asked = _counted((found[0], one.count) for one, found in edges if found)
+    acted = [(edge.function_in(stack_of(one)), one.count) for one in record.acted]
     under: dict[Asked, list[tuple[Sampled, Line]]] = {what: [] for what in asked}
     for one, stack in looks:
         if (found := edge(stack)) and found[0] in under:
@@ -70,6 +73,7 @@ def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> Own
         inline=line == what,
         infer_frac=phases["infer"] / every["infer"] if every["infer"] else 0.0,
         ticks_frac=asked_ticks_frac(record),
+        acts_elsewhere=sum(count for found, count in acted if found and found[0] not in asked),
     )
 
 
@@ -94,9 +98,9 @@ class _Edges:
         self.lines = {line for stack in training + learning for line in stack}
 
     def __call__(self, stack: tuple[Line, ...]) -> tuple[Asked, Line] | None:
-        return self._function_in(stack) or self._line_in(stack)
+        return self.function_in(stack) or self._line_in(stack)
 
-    def _function_in(self, stack: tuple[Line, ...]) -> tuple[Function, Line] | None:
+    def function_in(self, stack: tuple[Line, ...]) -> tuple[Function, Line] | None:
         """The outermost function that trains nothing, and the line that calls it. None where there is none
         but the model's own."""
         depth = self._depth_in(stack)

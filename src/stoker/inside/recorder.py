@@ -125,7 +125,9 @@ class Recorder(Stages):
         self.batch_rows = None
         self.shapes = [None, None]  # what a model was given, without gradients and with them
         self.want_shapes = [True, True]
-        self.evaluated = None  # where that without them was of a model that is trained, in eval mode; else 0
+        # Where that without them was of a model that is trained: in eval mode, or, as -place, in training
+        # mode. 0: of another model.
+        self.evaluated = None
         self.opened = False  # a loader that trains, and no model was called since
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch

@@ -276,6 +276,8 @@ class ProcessRecord:
     """What the model was given in training, looked at once a second: how often each was seen."""
     evaluated: tuple[Sampled, ...] = ()
     """Looks into calls without gradients, once a second: those of a model that is trained, in eval mode."""
+    acted: tuple[Sampled, ...] = ()
+    """The same in training mode."""
     tick_times: TickTimes | None = None
     """Of all ticks, or of the last minutes of a long run; None where they are too many to read in no time."""
     file: str = ""

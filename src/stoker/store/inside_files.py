@@ -252,7 +252,8 @@ class _Collected:
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
             shapes=dict(self.shapes),
-            evaluated=tuple(self._evaluated()),
+            evaluated=tuple(self._asked({at: n for at, n in self.evaluated.items() if at > 0})),
+            acted=tuple(self._asked({-at: n for at, n in self.evaluated.items() if at < 0})),
             other_threads=self._other_threads(),
             devices=tuple(self.devices),
             deep=self.deep,
@@ -269,11 +270,10 @@ class _Collected:
             if shape and row.get("stage") == wire.TRAIN:
                 self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape))] += 1
 
-    def _evaluated(self) -> Iterable[Sampled]:
-        for place, count in self.evaluated.items():
-            if place:
-                at, callers = self.places.get(place, Place(None, None)), self.callers.get(place, ())
-                yield Sampled("infer", wire.TRAIN, at, count, callers)
+    def _asked(self, places: dict[int, int]) -> Iterable[Sampled]:
+        for place, count in places.items():
+            at, callers = self.places.get(place, Place(None, None)), self.callers.get(place, ())
+            yield Sampled("infer", wire.TRAIN, at, count, callers)
 
     def _sampled(self) -> Iterable[Sampled]:
         for phase, stage, place, count in self.lines:

@@ -585,6 +585,18 @@ def test_an_evaluation_in_memory_is_part_of_the_window() -> None:
         assert codes(replace(found, own_evaluation=doubtful)) == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "acts_elsewhere", "told"),
+    [(6, 0, []), (3, 1, ["SK204"]), (1, 1, []), (60, 1, []), (60, 8, ["SK204"])],
+)
+def test_beside_an_environment_an_evaluation_is_told_where_acting_is_known(
+    asked: int, acts_elsewhere: int, told: list[str]
+) -> None:
+    own = OwnEvaluation(0.4, 40, PLACE, asked=asked, model_frac=0.2, acts_elsewhere=acts_elsewhere)
+    host = {"infer": 20.0, "other": 2.0, "forward": 38.0, "backward": 40.0}
+    assert codes(seen(host, own_evaluation=own, simulates=True)) == told
+
+
 def test_a_wait_for_data_that_nothing_explains_is_said_beside_what_is() -> None:
     """Batches are ready, and still it waits: handing them over takes its time."""
     stages, ready = {"train": 60.0, "eval": 20.0}, replace(view().loader, empty_frac=0.01)

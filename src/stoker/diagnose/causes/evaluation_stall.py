@@ -6,6 +6,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
+    ACTS_FRAC,
     ALONE_FRAC,
     EVALUATED_MIN,
     IN_STEP_FRAC,
@@ -28,7 +29,7 @@ _FIXES = (
 def find(found: Signals) -> Finding | None:
     own = found.own_evaluation
     lost = begun_frac(found.stages_s, "eval")
-    if own is not None and _evaluates(own, found.one_row_frac):
+    if own is not None and _evaluates(own, found):
         return _in_memory(own, lost)
     return finding(
         CODE,
@@ -46,10 +47,14 @@ def find(found: Signals) -> Finding | None:
     )
 
 
-def _evaluates(own: OwnEvaluation, one_row_frac: float | None) -> bool:
-    """Asked row by row, or with more going on than the model, it acts in an environment of its own."""
-    acts = own.model_frac < MODEL_FRAC or (one_row_frac or 0.0) >= ONE_ROW_FRAC
-    return own.asked >= EVALUATED_MIN and not acts and not _is_of_the_step(own)
+def _evaluates(own: OwnEvaluation, found: Signals) -> bool:
+    """Beside an environment, or asked row by row, it may be what acts, unless that is known to be elsewhere.
+    With more going on than the model, it acts in an environment of its own."""
+    if own.asked < EVALUATED_MIN:
+        return False
+    if found.simulates or (found.one_row_frac or 0.0) >= ONE_ROW_FRAC:
+        return own.acts_elsewhere >= max(1, ACTS_FRAC * own.asked)
+    return own.model_frac >= MODEL_FRAC and not _is_of_the_step(own)
 
 
 def _is_of_the_step(own: OwnEvaluation) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +36,7 @@ from stoker.model.run import Run
 
 MAY_WAIT = ("data", "env", "h2d", "sync", "save", "compile")
 """Phases, beside the user's own code, in which the training thread may be off its core."""
+_RESTING = frozenset({"threading.py", "queue.py", "selectors.py", "socket.py", "connection.py"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Signals:
     """Of the model's calls without gradients: those with one row of what is trained in batches."""
     own_evaluation: OwnEvaluation | None = None
     """Of tensors in memory, where no environment is seen."""
+    simulates: bool = False
+    """It steps environments, or something that is one by its name."""
     evaluated_at: Place | None = None
     """The line that evaluates, where that is a stage of its own."""
     asked_ticks_frac: float | None = None
@@ -250,7 +254,8 @@ def signals(summary: Summary) -> Signals | None:
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         own_step=stepped,
         one_row_frac=one_row_frac(main.record.shapes),
-        own_evaluation=None if stepped or _has_env(main) else own_evaluation(main.record, main.phase_pct),
+        own_evaluation=own_evaluation(main.record, main.phase_pct),
+        simulates=stepped is not None or _has_env(main),
         evaluated_at=evaluated_at(main.record),
         asked_ticks_frac=asked_ticks_frac(main.record),
         compile_late_pct=_compile_late_pct(main),
@@ -278,7 +283,15 @@ def _others_cores(threads: OtherThreads | None) -> float | None:
 
 
 def _others_place(threads: OtherThreads | None) -> Place | None:
-    return max(threads.spent, key=lambda one: one[1])[0] if threads and threads.spent else None
+    """Where it was found at rest, its time went elsewhere: known if a look has found it there."""
+    if threads is None or not threads.spent:
+        return None
+    return max(threads.spent, key=lambda one: (not _rests_at(one[0]), one[1]))[0]
+
+
+def _rests_at(place: Place) -> bool:
+    """Waiting in Python's own code for another thread, a queue, a socket."""
+    return place.leaf is not None and os.path.basename(place.leaf[0]) in _RESTING
 
 
 def _compile_late_pct(main: Trainer) -> float | None:

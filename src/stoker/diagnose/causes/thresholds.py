@@ -71,6 +71,9 @@ Own, 2026-11."""
 EVALUATED_MIN = 2
 """Looks into calls without gradients, one a second, that found the model that is trained in eval mode. Own,
 2026-11."""
+ACTS_FRAC = 0.1
+"""Of the looks that found it in eval mode: as many have to find it acting elsewhere, or it may act there,
+too. Own, 2026-11."""
 MODEL_FRAC = 0.5
 """Of an evaluation's time: with less of the model in it, it may be a rollout in an environment nobody knows.
 Own, 2026-11."""

@@ -57,8 +57,8 @@ class ModuleHook(Hook):
             self.recorder.thinning.hold("fault")
 
     def begin(self, graph, module, args):
-        """Once a second the batch is looked at too, with gradients and without, and whether a model that is
-        trained is asked in eval mode; the rest is written out in `_outermost`."""
+        """Once a second the batch is looked at too, with gradients and without, and in which mode a model
+        that is trained is asked without them; the rest is written out in `_outermost`."""
         if self.is_tracing():  # torch.jit would write down that a size was asked for
             return
         recorder = self.recorder
@@ -70,8 +70,10 @@ class ModuleHook(Hook):
             recorder.batch_rows = shape[0]
         known_by = _first_parameter(module)
         if not graph:
-            evaluated = not module.training and known_by in self.trained
-            recorder.evaluated = self.agent.places.with_callers(_stack(sys._getframe(1))) if evaluated else 0
+            recorder.evaluated = 0
+            if known_by in self.trained:
+                place = self.agent.places.with_callers(_stack(sys._getframe(1)))
+                recorder.evaluated = -place if module.training else place
         elif module.training and known_by is not None and len(self.trained) < TRAINED_MAX:
             self.trained.add(known_by)
 
