@@ -31,6 +31,8 @@ class LineShare:
     """Small lines it calls are counted in."""
     waits_frac: float = 0.0
     """Of the looks: the thread waited for another process."""
+    computes: int = 0
+    """Looks at a jump or the beginning of a function: it computes in Python itself."""
 
 
 def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
@@ -56,12 +58,14 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
     depths = _folded(samples) if phase == "other" else {}
     counts: dict[Place, int] = defaultdict(int)
     waits: dict[Place, int] = defaultdict(int)
+    computes: dict[Place, int] = defaultdict(int)
     inclusive: set[Place] = set()
     for sample in samples:
         depth = depths.get(stack_of(sample), 0)
         place = _place_at(sample, depth)
         counts[place] += sample.count
         waits[place] += sample.waits
+        computes[place] += sample.computes
         if depth:
             inclusive.add(place)
     return [
@@ -72,6 +76,7 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
             count,
             inclusive=place in inclusive,
             waits_frac=waits[place] / count,
+            computes=computes[place],
         )
         for place, count in counts.items()
     ]

@@ -39,7 +39,7 @@ LINES_S = 5.0
 THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
 DEPTH_MAX = 1000
-_WHERE = attrgetter("f_code", "f_lineno")
+_WHERE = attrgetter("f_code", "f_lineno", "f_lasti")
 _IS_FRAME = partial(is_not, None)
 _WAITING = (wire.SYNC, wire.H2D)
 _TWIN = {wire.FORWARD: wire.INFER}
@@ -56,6 +56,7 @@ class Pulse:
         self.recent = []
         self.lines = {}
         self.waits = {}  # of those: the thread waited for another process
+        self.computes = {}  # it computed in Python itself
         self.samples = 0
         self.cost_s = 0.0
         self.interval_s = SAMPLE_S
@@ -178,14 +179,14 @@ class Pulse:
                 phase = THIN_OTHER + self._on_stack(stack)
                 if phase == THIN_OTHER + wire.OTHER:
                     phase = wire.LOSS if modeled else wire.OTHER
-            waits = self.places.waits(stack)
-            self.recent.append((when, phase, self.places.with_callers(stack), waits))
+            waits, computes = self.places.waits(stack), self.places.computes(stack)
+            self.recent.append((when, phase, self.places.with_callers(stack), waits, computes))
 
     def _on_stack(self, stack):
         """The phase of a stretch that is passed over: its outermost call that has one. What a step calls is
         not the step's: its closure, in which some trainers do everything else."""
         phase, codes = wire.OTHER, self.codes
-        for code, _ in stack:
+        for code, _, _ in stack:
             known = codes.get(id(code))
             if known is not None and (known != wire.OPTIM or phase == wire.OTHER):
                 phase = known
@@ -207,14 +208,16 @@ class Pulse:
         self.read_stacks()
         known = float("inf") if last else recorder.settled_until()
         recent, self.recent = self.recent, []
-        for when, phase, place, waits in recent:
+        for look in recent:
+            when, phase, place, *found = look
             if when > known:
-                self.recent.append((when, phase, place, waits))
+                self.recent.append(look)
                 continue
             key = (self._phase_of(phase, place), recorder.stage_at(when), place)
             self.lines[key] = self.lines.get(key, 0) + 1
-            if waits:
-                self.waits[key] = self.waits.get(key, 0) + 1
+            for counts, so in zip((self.waits, self.computes), found):
+                if so:
+                    counts[key] = counts.get(key, 0) + 1
 
     def _limit(self, cost_s):
         self.cost_s += cost_s
@@ -224,7 +227,7 @@ class Pulse:
 
 
 def stack_of(thread):
-    """(code, line) from the inside out; empty if it cannot be told."""
+    """(code, line, instruction) from the inside out; empty if it cannot be told."""
     top = map(dict.get, starmap(sys._current_frames, ((),)), (thread,))
     frames = takewhile(_IS_FRAME, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr))
     return at_once(map(_WHERE, frames))

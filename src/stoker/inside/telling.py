@@ -197,10 +197,11 @@ class Telling:
         for place in agent.places.new:
             writer.row(wire.PLACE, place)
         agent.places.new = []
-        looks, waited = list(agent.pulse.lines.items()), list(agent.pulse.waits.items())
-        lines = [[wire.PHASES[phase], stage, place, n] for (phase, stage, place), n in looks]
-        waits = [[wire.PHASES[phase], stage, place, n] for (phase, stage, place), n in waited]
-        writer.row(wire.LINES, {"samples": agent.pulse.samples, "lines": lines, "waits": waits})
+        pulse = agent.pulse
+        looks = {"lines": pulse.lines, "waits": pulse.waits, "computes": pulse.computes}
+        writer.row(
+            wire.LINES, {"samples": pulse.samples, **{name: _looks(counts) for name, counts in looks.items()}}
+        )
         if agent.syncs:
             writer.row(wire.SYNCS, {"syncs": _syncs(agent.syncs)})
         ranges = agent.recorder.range_totals
@@ -242,6 +243,10 @@ class Telling:
         row = self.agent.threads.row(self.agent.recorder.owner)
         if row is not None:
             self.agent.writer.row(wire.THREADS, row)
+
+
+def _looks(counts):
+    return [[wire.PHASES[phase], stage, place, n] for (phase, stage, place), n in list(counts.items())]
 
 
 def _syncs(syncs):

@@ -128,6 +128,7 @@ class _Collected:
         self.callers: dict[int, tuple[Line, ...]] = {}
         self.lines: list[tuple[str, str, int, int]] = []
         self.waits: dict[tuple[str, str, int], int] = {}
+        self.computes: dict[tuple[str, str, int], int] = {}
         self.syncs: list[tuple[str, int, int, float, str]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
@@ -191,7 +192,7 @@ class _Collected:
                 self.callers[int(row["id"])] = _callers(row.get("callers") or [])
             case wire.LINES:
                 self.lines = _looks(row["lines"])
-                self.waits = {(p, stage, at): n for p, stage, at, n in _looks(row.get("waits") or ())}
+                self.waits, self.computes = (_by_place(row.get(name)) for name in ("waits", "computes"))
             case wire.SYNCS:
                 self.syncs = [
                     (_phase(p), int(at), int(n), float(s), str(stage)) for p, at, n, s, stage in row["syncs"]
@@ -278,7 +279,8 @@ class _Collected:
     def _sampled(self) -> Iterable[Sampled]:
         for phase, stage, place, count in self.lines:
             at, callers = self.places.get(place, Place(None, None)), self.callers.get(place, ())
-            yield Sampled(phase, stage, at, count, callers, self.waits.get((phase, stage, place), 0))
+            found = (counts.get((phase, stage, place), 0) for counts in (self.waits, self.computes))
+            yield Sampled(phase, stage, at, count, callers, *found)
 
     def _other_threads(self) -> OtherThreads | None:
         if self.threads is None:
@@ -321,6 +323,10 @@ def _raised(row: Row) -> Raised:
 
 def _looks(rows: Iterable[Any]) -> list[tuple[str, str, int, int]]:
     return [(_phase(phase), str(stage), int(place), int(looks)) for phase, stage, place, looks in rows]
+
+
+def _by_place(rows: Iterable[Any] | None) -> dict[tuple[str, str, int], int]:
+    return {(phase, stage, place): looks for phase, stage, place, looks in _looks(rows or ())}
 
 
 def _phase(name: object) -> str:

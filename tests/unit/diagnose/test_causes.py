@@ -256,6 +256,32 @@ def test_a_line_that_waits_for_own_processes_is_no_hot_line() -> None:
     assert codes(replace(found, lines=(replace(line, waits_frac=0.2),))) == ["SK201"]
 
 
+@pytest.mark.parametrize(("computes", "told"), [(0, []), (1, []), (2, ["SK201"]), (3, ["SK201"])])
+def test_python_that_computes_in_the_loss_is_a_hot_line(computes: int, told: list[str]) -> None:
+    """Though the loss takes less than the model, and so is work as a rule."""
+    line = LineShare("loss", PLACE, 20.0, 40, computes=computes)
+    host = {"forward": 30.0, "backward": 48.0, "loss": 22.0}
+    assert codes(seen(host, lines=(line,))) == told
+    assert codes(seen(host, lines=(replace(line, samples=200),))) == [], "a look or two of many may be chance"
+
+
+def test_launches_of_python_that_computes_in_the_loss_are_of_its_line() -> None:
+    line = LineShare("loss", PLACE, 20.0, 100, computes=9)
+    host = {"forward": 30.0, "backward": 48.0, "loss": 22.0}
+    found = on_gpu({}, host, gpu=gpu(launching_pct={"loss": 22.0, "backward": 9.0}), lines=(line,))
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told == {"SK201": pytest.approx(0.20), "SK402": pytest.approx(0.11)}
+    (only,) = judge(replace(found, lines=(replace(line, computes=0),))).findings
+    assert (only.code, only.recoverable_frac) == ("SK402", pytest.approx(0.31))
+
+
+def test_on_a_gpu_what_it_idles_for_the_loss_is_of_its_lines() -> None:
+    line = LineShare("loss", PLACE, 20.0, 100)
+    host = {"forward": 30.0, "backward": 48.0, "loss": 22.0}
+    (told,) = judge(on_gpu({"loss": 11.0}, host, lines=(line,))).findings
+    assert (told.code, told.recoverable_frac) == ("SK201", pytest.approx(0.10))
+
+
 def test_large_figures_are_written_out() -> None:
     found = judge(replace(FOUND["SK301"], env_steps_per_s=1812.6)).findings[0]
     assert "1,813 env steps/s" in [one.text for one in found.evidence]

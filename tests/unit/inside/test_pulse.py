@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dis
 import gc
 import multiprocessing.connection
 import multiprocessing.pool
@@ -148,7 +149,7 @@ def test_who_waits_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     future = concurrent.futures.Future.result.__code__
 
     def waits(*codes) -> bool:
-        return places.waits([(one, 1) for one in codes])
+        return places.waits([(one, 1, 0) for one in codes])
 
     monkeypatch.setattr(multiprocessing.process, "_children", {"a process"})
     assert waits(recv, mine)
@@ -165,16 +166,45 @@ def test_who_waits_for_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_looks_that_waited_are_counted_beside(driven) -> None:
-    pulse, line = driven.agent.pulse, (code("/home/me/train.py"), 7)
+    pulse, line = driven.agent.pulse, (code("/home/me/train.py"), 7, -1)
     waiting = multiprocessing.connection.Connection._recv.__code__
-    pulse.stacks = [(0.0, wire.OTHER, False, [(waiting, 1), line]), (0.0, wire.OTHER, False, [line])]
+    pulse.stacks = [(0.0, wire.OTHER, False, [(waiting, 1, 2), line]), (0.0, wire.OTHER, False, [line])]
     pulse.settle(last=True)
     assert (list(pulse.lines.values()), list(pulse.waits.values())) == ([2], [1])
 
 
+def counting() -> int:
+    total = 0
+    for number in range(3):
+        total += number
+    return total
+
+
+def test_python_that_computes_is_told_by_where_it_lets_go() -> None:
+    """At a jump back; code of torch is not asked."""
+    found = list(dis.get_instructions(counting))
+    jump = next(one.offset for one in found if one.opname in ("JUMP_BACKWARD", "JUMP_ABSOLUTE"))
+    call = next(one.offset for one in found if one.opname.startswith("CALL"))
+    of_torch = counting.__code__.replace(co_filename="/env/lib/python3.12/site-packages/torch/functional.py")
+    of_python = counting.__code__.replace(co_filename=dis.__file__)
+    found = [(counting.__code__, jump), (of_python, jump), (counting.__code__, call), (of_torch, jump)]
+    assert [Places().computes([(one, 1, at)]) for one, at in found] == [True, True, False, False]
+    assert not Places().computes([(counting.__code__, 1, -1)]), "it has not begun"
+
+
+def test_looks_that_computed_are_counted_beside(driven) -> None:
+    jump = next(one.offset for one in dis.get_instructions(counting) if "JUMP" in one.opname)
+    line = (counting.__code__, 1, jump)
+    driven.tick()
+    driven.flush()
+    driven.agent.pulse.stacks = [(0.0, wire.OTHER, False, [one]) for one in (line, (*line[:2], -1))]
+    driven.agent._flush_last()
+    assert [(one.count, one.computes) for one in driven.read().sampled] == [(2, 1)]
+
+
 def test_an_instruction_without_a_line_is_of_its_function() -> None:
     places = Places()
-    places.with_callers([(code("/home/me/train.py"), None)])
+    places.with_callers([(code("/home/me/train.py"), None, 0)])
     assert places.new[0]["leaf"][:2] == ("/home/me/train.py", 1)
 
 
@@ -238,12 +268,12 @@ def test_thestack_of_a_thread_is_told_from_the_inside_out_and_keeps_no_frame() -
     thread.start()
     here.wait()
     stack = stack_of(thread.ident)
-    names = [code.co_name for code, _ in stack]
+    names = [code.co_name for code, _, _ in stack]
     done.set()
     thread.join()
     assert names.index("wait") < names.index("outer") < names.index("_bootstrap")
-    assert (outer.__code__, outer.__code__.co_firstlineno + 2) in stack
-    assert all(type(code) is type(outer.__code__) for code, _ in stack)
+    assert (outer.__code__, outer.__code__.co_firstlineno + 2) in [(code, line) for code, line, _ in stack]
+    assert all(type(code) is type(outer.__code__) for code, _, _ in stack)
     assert not any(ref for ref in gc.get_referrers(outer.__code__) if hasattr(ref, "f_back"))
 
 

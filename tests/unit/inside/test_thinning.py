@@ -339,12 +339,13 @@ def test_a_look_into_a_stretch_passed_over_finds_its_phase_on_the_stack(driven) 
     pulse = driven.agent.pulse
     code = object()
     driven.agent.codes[id(code)] = BACKWARD
-    assert pulse._on_stack([(object(), 1), (code, 2), (object(), 3)]) == BACKWARD
-    assert pulse._on_stack([(object(), 1)]) == OTHER
+    assert pulse._on_stack([(object(), 1, 0), (code, 2, 0), (object(), 3, 0)]) == BACKWARD
+    assert pulse._on_stack([(object(), 1, 0)]) == OTHER
     step = object()
     driven.agent.codes[id(step)] = OPTIM
-    assert pulse._on_stack([(object(), 1), (step, 2)]) == OPTIM
-    assert pulse._on_stack([(code, 1), (object(), 2), (step, 3)]) == BACKWARD, "in the closure of a step"
+    assert pulse._on_stack([(object(), 1, 0), (step, 2, 0)]) == OPTIM
+    looked = [(code, 1, 0), (object(), 2, 0), (step, 3, 0)]
+    assert pulse._on_stack(looked) == BACKWARD, "in the closure of a step"
 
 
 def test_a_look_into_clipping_finds_the_optimizer(driven) -> None:
@@ -358,8 +359,8 @@ def test_a_look_into_clipping_finds_the_optimizer(driven) -> None:
     utils = SimpleNamespace(clip_grad_norm_=decorated)
     ClipHook(driven.agent).install(SimpleNamespace(nn=SimpleNamespace(utils=utils)))
     assert utils.clip_grad_norm_ is not decorated
-    assert driven.agent.pulse._on_stack([(clip_grad_norm_.__code__, 1), (object(), 2)]) == OPTIM
-    assert driven.agent.pulse._on_stack([(decorated.__code__, 1)]) == OTHER
+    assert driven.agent.pulse._on_stack([(clip_grad_norm_.__code__, 1, 0), (object(), 2, 0)]) == OPTIM
+    assert driven.agent.pulse._on_stack([(decorated.__code__, 1, 0)]) == OTHER
 
 
 def test_a_look_between_model_and_backward_finds_the_loss(driven) -> None:

@@ -9,7 +9,14 @@ from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import around_the_call
-from stoker.diagnose.causes.thresholds import LINE_PCT, LINE_SURE, LINES_APART, WAITS_FRAC
+from stoker.diagnose.causes.thresholds import (
+    COMPUTES_FRAC,
+    COMPUTES_LOOKS,
+    LINE_PCT,
+    LINE_SURE,
+    LINES_APART,
+    WAITS_FRAC,
+)
 from stoker.diagnose.causes.turns import waited_in
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
@@ -74,24 +81,34 @@ def find(found: Signals) -> Finding | None:
     )
 
 
-def hot_launching(found: Signals) -> float:
-    """Of the window: what the GPU waits in the hot lines for launches. Few lines that hold the thread up are
-    the user's to mend, whether they launch kernels or count in Python."""
-    hot = [line for line in _hottest(found) if line.phase == "other"]
-    whole = found.host_pct["other"]
-    share = min(1.0, sum(line.pct for line in hot) / whole) if whole > 0 else 0.0
-    return found.own_launching() * share
+def hot_launching(found: Signals) -> dict[str, float]:
+    """Of the window, by phase: what the GPU waits in the hot lines for launches. Few lines that hold the
+    thread up are the user's to mend, whether they launch kernels or count in Python."""
+    hot = _hottest(found)
+    return {hot[0].phase: _part(found, hot) * _launching(found, hot)} if hot else {}
 
 
 def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
-    phases = {"other"} if found.loss_is_work else {"other", "loss"}
-    own = [line for line in found.lines if line.phase in phases and line.place.leaf]
+    own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
     others = [*waited_in(found), *around_the_call(found), *simulated(found)]
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
+    groups = [group for group in groups if group[0].phase == "other" or _is_no_work(found, group)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if _lost(found, hot) > 0 and 100 * _surely_lost(found, hot) >= LINE_PCT else []
+
+
+def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
+    """Of the loss. On a GPU it costs what the GPU idles for it; on a CPU it is work, unless it takes longer
+    than the model, or is Python that computes by itself."""
+    return found.gpu is not None or not found.loss_is_work or _computes(group)
+
+
+def _computes(group: list[LineShare]) -> bool:
+    """In Python itself. It is found so now and then only: else at the end of a call, as torch is."""
+    looks, samples = sum(line.computes for line in group), sum(line.samples for line in group)
+    return looks >= COMPUTES_LOOKS and looks >= COMPUTES_FRAC * samples
 
 
 def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
@@ -113,14 +130,28 @@ def _where(line: LineShare) -> tuple[str, str, int]:
 
 
 def _lost(found: Signals, group: list[LineShare]) -> float:
-    return sum(map(found.line_lost, group))
+    beside = _launching(found, group) if group and group[0].phase == "loss" else 0.0
+    return sum(map(found.line_lost, group)) + beside * _part(found, group)
+
+
+def _launching(found: Signals, group: list[LineShare]) -> float:
+    """Of the window, in its phase. In the loss the user's own only where Python computes."""
+    if group[0].phase == "other":
+        return found.own_launching()
+    return found.gpu.launching_pct.get("loss", 0.0) / 100 if found.gpu and _computes(group) else 0.0
+
+
+def _part(found: Signals, group: list[LineShare]) -> float:
+    """Of its phase."""
+    whole = found.host_pct[group[0].phase] if group else 0.0
+    return min(1.0, sum(line.pct for line in group) / whole) if whole > 0 else 0.0
 
 
 def _surely_lost(found: Signals, group: list[LineShare]) -> float:
     """With so few looks into the phase as there are: the lower bound of its part (Wilson's)."""
-    part = sum(line.pct for line in group) / found.host_pct[group[0].phase]
+    part = _part(found, group)
     looks = sum(line.samples for line in group) / part
-    return _lost(found, group) * _at_least(min(1.0, part), looks) / part
+    return _lost(found, group) * _at_least(part, looks) / part
 
 
 def _at_least(part: float, looks: float) -> float:

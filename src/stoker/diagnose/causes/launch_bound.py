@@ -35,7 +35,7 @@ def find(found: Signals) -> Finding | None:
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
     lost = (sum(launching.values()) - acting) / 100 - held_frac(found)
     busiest = max(launching, key=launching.__getitem__, default="")
-    line = None if busiest == "other" and hot_launching(found) else found.top_line(busiest)
+    line = None if hot_launching(found).get(busiest) else found.top_line(busiest)
     return finding(
         CODE,
         NAME,
@@ -57,7 +57,8 @@ def _own(found: Signals) -> dict[str, float]:
     a few lines of the user's own code is of those, and what the host computes in the model's calls is no
     launching."""
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
-    taken = {**host_computes_pct(found), "other": 100 * hot_launching(found)}
+    hot = {phase: 100 * frac for phase, frac in hot_launching(found).items()}
+    taken = {**host_computes_pct(found), **hot}
     launching = {phase: max(0.0, pct - taken.get(phase, 0.0)) for phase, pct in launching.items()}
     if found.reads_storm():
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}

@@ -166,10 +166,10 @@ def _learns(module):
 
 
 def _stack(frame):
-    """(code, line) from the inside out."""
+    """As pulse.stack_of."""
     stack = []
     while frame is not None and len(stack) < DEPTH_MAX:
-        stack.append((frame.f_code, frame.f_lineno))
+        stack.append((frame.f_code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
     return stack
 
