@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import eighth_table
 import fifth_table
 import fourth_table
 import second_table
@@ -19,9 +20,16 @@ import third_table
 from index import ALL, EVERYWHERE, ON_CPU, ON_GPU
 
 HERE = Path(__file__).resolve().parent
-HALVES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
-FIRST_HALF, SECOND_HALF, THIRD_HALF, FOURTH_HALF, FIFTH_HALF, SIXTH_HALF, SEVENTH_HALF = HALVES
-"""The third to seventh came later, and are sets of their own; the word stayed."""
+FIRST_HALF, SECOND_HALF = "first", "second"
+LATER = {
+    "third": third_table,
+    "fourth": fourth_table,
+    "fifth": fifth_table,
+    "sixth": sixth_table,
+    "seventh": seventh_table,
+    "eighth": eighth_table,
+}
+"""Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2
 _PLANTED = re.compile(r"#\s*planted\b[ :]*(.*)$")
 
@@ -75,24 +83,12 @@ def second_half() -> list[Case]:
     )
 
 
-def third_half() -> list[Case]:
-    return _stand_alone(THIRD_HALF, third_table.EXPECTED, third_table.ON_GPU_ONLY, frozenset())
-
-
-def fourth_half() -> list[Case]:
-    return _stand_alone(FOURTH_HALF, fourth_table.EXPECTED, fourth_table.ON_GPU_ONLY, frozenset())
-
-
-def fifth_half() -> list[Case]:
-    return _stand_alone(FIFTH_HALF, fifth_table.EXPECTED, fifth_table.ON_GPU_ONLY, frozenset())
-
-
-def sixth_half() -> list[Case]:
-    return _stand_alone(SIXTH_HALF, sixth_table.EXPECTED, sixth_table.ON_GPU_ONLY, frozenset())
-
-
-def seventh_half() -> list[Case]:
-    return _stand_alone(SEVENTH_HALF, seventh_table.EXPECTED, seventh_table.ON_GPU_ONLY, frozenset())
+def later_halves() -> list[Case]:
+    return [
+        case
+        for half, table in LATER.items()
+        for case in _stand_alone(half, table.EXPECTED, table.ON_GPU_ONLY, frozenset())
+    ]
 
 
 def _stand_alone(half: str, table: dict[str, str], gpu: frozenset[str], cpu: frozenset[str]) -> list[Case]:
@@ -108,10 +104,7 @@ def _stand_alone(half: str, table: dict[str, str], gpu: frozenset[str], cpu: fro
 
 
 def all_cases() -> list[Case]:
-    return [
-        *first_half(), *second_half(), *third_half(), *fourth_half(), *fifth_half(), *sixth_half(),
-        *seventh_half(),
-    ]  # fmt: skip
+    return [*first_half(), *second_half(), *later_halves()]
 
 
 def plan(cases: Sequence[Case], doses: Sequence[int], seconds: float, fixes: bool, turn: int) -> list[Task]:

@@ -19,6 +19,7 @@ CONTROLS_AND_PAIRS = {
     "fifth": (6, 5),
     "sixth": (6, 6),
     "seventh": (6, 6),
+    "eighth": (6, 6),
 }
 
 
