@@ -9,7 +9,7 @@ only what the lead measured is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -149,7 +149,7 @@ def gpu_budget(
     scale = min(1.0, limit_pct / told_pct) if told_pct > 0 else 1.0
     surely = _surely(phase_pct, idle_pct, causes)
     idle = _at_least(surely, {phase: pct * scale for phase, pct in told.items()}, limit_pct)
-    stalls = _stalls(phase_pct, idle, limit_pct) if causes and idle_pct is not None else {}
+    stalls = _stalls(phase_pct, idle, told, limit_pct) if causes and idle_pct is not None else {}
     idle, surely = {**idle, **stalls}, {**surely, **stalls}
     left_pct = max(0.0, limit_pct - sum(idle.values()))
     launching = _launching(causes, 0.0 if idle_pct is None else left_pct)
@@ -196,12 +196,15 @@ def _at_least(surely: Mapping[str, float], idle: Mapping[str, float], limit_pct:
     return {phase: surely.get(phase, 0.0) + more.get(phase, 0.0) * scale for phase in {**idle, **surely}}
 
 
-def _stalls(phase_pct: Mapping[str, float], idle: Mapping[str, float], limit_pct: float) -> dict[str, float]:
+def _stalls(
+    phase_pct: Mapping[str, float], idle: Mapping[str, float], told: Collection[str], limit_pct: float
+) -> dict[str, float]:
     """Those that no iteration looked at closely happened to have: the GPU works off what it was given, which
     is little against them, and idles. They get what idle time is left, and no more than they are long."""
-    lasting = {phase: phase_pct.get(phase, 0.0) for phase in _STALLS if phase not in idle}
+    lasting = {phase: phase_pct.get(phase, 0.0) for phase in _STALLS if phase not in told}
     unseen = {phase: pct for phase, pct in lasting.items() if pct >= STALL_MIN_PCT}
-    left_pct, all_pct = max(0.0, limit_pct - sum(idle.values())), sum(unseen.values())
+    seen_pct = sum(pct for phase, pct in idle.items() if phase not in unseen)
+    left_pct, all_pct = max(0.0, limit_pct - seen_pct), sum(unseen.values())
     scale = min(1.0, left_pct / all_pct) if all_pct > 0 else 0.0
     return {phase: pct * scale for phase, pct in unseen.items() if pct * scale > 0}
 

@@ -13,7 +13,9 @@ def one_row_frac(shapes: Mapping[ModelInput, int]) -> float | None:
     """Of the looks into calls without gradients: those with a single row of what is trained in batches. None
     where too few were looked at, or it is trained row by row, too."""
     batches = [given.shape for given in shapes if given.graph and given.shape[0] > 1]
-    asked = {given.shape: looks for given, looks in shapes.items() if not given.graph}
+    asks = [(given, looks) for given, looks in shapes.items() if not given.graph]
+    acting = [one for one in asks if not one[0].in_eval]  # all of them: it may act in eval mode, too
+    asked = {given.shape: looks for given, looks in acting or asks}
     looks = sum(asked.values())
     if looks < LOOKS_MIN or not batches:
         return None

@@ -1,4 +1,5 @@
-"""A simulator that no hook knows: a method called `step`, under which the model is never called.
+"""A simulator or a loader that no hook knows: a method called `step`, or an iterator (`__next__`, a generator
+called `__iter__`), under which the model is never called.
 
 Told from looks alone. A trainer's own `step` has the model on its stacks and is none.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from stoker.diagnose.places import MIN_SAMPLES, stack_of
 from stoker.model.record import Line, Place, ProcessRecord, Sampled
 
-_STEP = ".step"
+_STEPS, _ITERATORS = (".step",), ("__next__", "__iter__")
 MODEL_LOOKS_FRAC = 0.1
 _MODEL = ("infer", "forward", "loss", "backward", "optim")
 
@@ -27,6 +28,14 @@ class OwnStep:
 
 
 def own_step(record: ProcessRecord) -> OwnStep | None:
+    return _own(record, _STEPS)
+
+
+def own_loading(record: ProcessRecord) -> OwnStep | None:
+    return _own(record, _ITERATORS)
+
+
+def _own(record: ProcessRecord, names: tuple[str, ...]) -> OwnStep | None:
     training = [sample for sample in record.sampled if sample.stage == "train"]
     own = [sample for sample in training if sample.phase == "other"]
     total = sum(sample.count for sample in own)
@@ -35,7 +44,7 @@ def own_step(record: ProcessRecord) -> OwnStep | None:
     lines: set[Line] = set()
     for sample in own:
         stack = stack_of(sample)
-        if (depth := _caller(stack, model)) is not None:
+        if (depth := _caller(stack, names, model)) is not None:
             callers[stack[depth]] += sample.count
             lines |= set(stack[: depth + 1])
     if total < MIN_SAMPLES or not callers:
@@ -56,9 +65,9 @@ def _of_the_model(looks: list[Sampled]) -> set[str]:
     return {function for function, count in model.items() if count >= MODEL_LOOKS_FRAC * every[function]}
 
 
-def _caller(stack: tuple[Line, ...], model: set[str]) -> int | None:
-    """Where in the stack the line outside of the innermost `step` is."""
+def _caller(stack: tuple[Line, ...], names: tuple[str, ...], model: set[str]) -> int | None:
+    """Where in the stack the line outside of the innermost of these methods is."""
     for depth, (_, _, function) in enumerate(stack):
-        if function.endswith(_STEP) and function not in model:
+        if function.endswith(names) and function not in model:
             return min(depth + 1, len(stack) - 1)
     return None

@@ -42,6 +42,7 @@ DEPTH_MAX = 1000
 _WHERE = attrgetter("f_code", "f_lineno", "f_lasti")
 _IS_FRAME = partial(is_not, None)
 _WAITING = (wire.SYNC, wire.H2D)
+WAITING_DEPTH = 3
 _TWIN = {wire.FORWARD: wire.INFER}
 
 
@@ -172,8 +173,8 @@ class Pulse:
         """What was seen since the last writing, in one go."""
         stacks, self.stacks = self.stacks, []
         for when, phase, modeled, stack in stacks:
-            waiting = self.codes.get(id(stack[0][0]))
-            if waiting in _WAITING:
+            waiting = self._waiting_in(stack)
+            if waiting is not None:
                 phase = waiting
             elif phase == wire.THIN:
                 phase = THIN_OTHER + self._on_stack(stack)
@@ -181,6 +182,14 @@ class Pulse:
                     phase = wire.LOSS if modeled else wire.OTHER
             waits, computes = self.places.waits(stack), self.places.computes(stack)
             self.recent.append((when, phase, self.places.with_callers(stack), waits, computes))
+
+    def _waiting_in(self, stack):
+        """The phase of a wait or a copy of torch's; a few of those have Python code of their own within."""
+        for code, _, _ in stack[:WAITING_DEPTH]:
+            known = self.codes.get(id(code))
+            if known in _WAITING:
+                return known
+        return None
 
     def _on_stack(self, stack):
         """The phase of a stretch that is passed over: its outermost call that has one. What a step calls is

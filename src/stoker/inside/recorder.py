@@ -65,6 +65,7 @@ class Recorder(Stages):
         "shapes",
         "want_shapes",
         "evaluated",
+        "trained",
         "opened",
         "thinning",
         "within",
@@ -128,6 +129,7 @@ class Recorder(Stages):
         # Where that without them was of a model that is trained: in eval mode, or, as -place, in training
         # mode. 0: of another model.
         self.evaluated = None
+        self.trained = set()  # ids of parameters, by one of which a model that is trained is known
         self.opened = False  # a loader that trains, and no model was called since
         self.thinning = Thinning(self)
         self.within = 0  # in a stretch passed over: the call that runs, so that what it calls ends no stretch

@@ -200,6 +200,8 @@ class ModelInput:
     """Gradients are recorded."""
     shape: tuple[int, ...]
     """Of the first tensor."""
+    in_eval: bool = False
+    """Given to a model that is trained, in eval mode, without gradients."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,11 +265,15 @@ class _Collected:
         )
 
     def _shapes(self, row: Row) -> None:
-        if row.get("evaluated") is not None and row.get("stage") == wire.TRAIN:
-            self.evaluated[int(row["evaluated"])] += 1
+        if row.get("stage") != wire.TRAIN:
+            return
+        evaluated = row.get("evaluated")
+        if evaluated is not None:
+            self.evaluated[int(evaluated)] += 1
         for graph, shape in enumerate(row.get("shapes") or ()):
-            if shape and row.get("stage") == wire.TRAIN:
-                self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape))] += 1
+            if shape:
+                in_eval = not graph and evaluated is not None and int(evaluated) > 0
+                self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape), in_eval)] += 1
 
     def _asked(self, places: dict[int, int]) -> Iterable[Sampled]:
         for place, count in places.items():

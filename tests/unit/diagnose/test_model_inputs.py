@@ -10,6 +10,15 @@ from stoker.model.record import ModelInput
 TRAINED = {ModelInput(True, (64, 8)): 10}
 
 
+def test_an_evaluation_is_no_acting() -> None:
+    evaluated, acting = ModelInput(False, (64, 8), in_eval=True), ModelInput(False, (1, 8))
+    assert one_row_frac({**TRAINED, evaluated: 30, acting: 5}) == 1.0
+    assert one_row_frac({**TRAINED, evaluated: 30}) == 0.0
+    assert one_row_frac({**TRAINED, ModelInput(False, (1, 8), in_eval=True): 30}) == 1.0, (
+        "it acts in eval mode"
+    )
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [

@@ -13,9 +13,11 @@ def parameter(device: str, count: int) -> SimpleNamespace:
 
 def test_numbers_are_counted_by_device() -> None:
     groups = [{"params": [parameter("cuda", 90), parameter("cpu", 4)]}, {"params": [parameter("cpu", 6)]}]
-    assert _elements(SimpleNamespace(param_groups=groups)) == {"cuda": 90, "cpu": 10}
+    trained: set[int] = set()
+    assert _elements(SimpleNamespace(param_groups=groups), trained) == {"cuda": 90, "cpu": 10}
+    assert trained == {id(one) for group in groups for one in group["params"]}
 
 
 def test_an_optimizer_of_another_shape_tells_nothing() -> None:
-    assert _elements(SimpleNamespace()) is None
-    assert _elements(SimpleNamespace(param_groups=[{"params": [object()]}])) is None
+    assert _elements(SimpleNamespace(), set()) is None
+    assert _elements(SimpleNamespace(param_groups=[{"params": [object()]}]), set()) is None

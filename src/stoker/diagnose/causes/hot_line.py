@@ -6,6 +6,7 @@ import math
 
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.main_process_loading import loaded
 from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import around_the_call
@@ -91,7 +92,7 @@ def hot_launching(found: Signals) -> dict[str, float]:
 def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
-    others = [*waited_in(found), *around_the_call(found), *simulated(found)]
+    others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     groups = [group for group in groups if group[0].phase == "other" or _is_no_work(found, group)]

@@ -10,6 +10,7 @@ from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
+from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK402", "launch-bound"
@@ -33,7 +34,7 @@ def find(found: Signals) -> Finding | None:
         return None
     launching = _own(found)
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
-    lost = (sum(launching.values()) - acting) / 100 - held_frac(found)
+    lost = (sum(launching.values()) - acting) / 100 - held_frac(found) - _without_core(found)
     busiest = max(launching, key=launching.__getitem__, default="")
     line = None if hot_launching(found).get(busiest) else found.top_line(busiest)
     return finding(
@@ -63,6 +64,12 @@ def _own(found: Signals) -> dict[str, float]:
     if found.reads_storm():
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching
+
+
+def _without_core(found: Signals) -> float:
+    """A thread that is ready and has no core launches nothing; less than SK504 speaks of may be anywhere."""
+    waits = found.core_wait_frac or 0.0
+    return waits if waits >= CORE_WAIT_FRAC else 0.0
 
 
 def _frac(pct: float | None) -> float | None:

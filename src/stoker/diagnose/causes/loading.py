@@ -11,12 +11,14 @@ from stoker.diagnose.causes.cause import number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
     COLLATE_FRAC,
+    CORE_WAIT_FRAC,
     CORES_BUSY_PCT,
     EDGE_FRAC,
     EDGE_LEAN,
     EDGE_NEARLY_ALL,
     EDGES_MIN,
     NOTE_FRAC,
+    OWN_CORES_FRAC,
     SUPPLY_MARGIN,
     WORKER_CPU_FRAC,
     WORKERS_CORES_FRAC,
@@ -44,6 +46,8 @@ def blame(found: Signals) -> Blame | None:
         return Blame.CORES if alone and not _waits(found) else Blame.MAIN_PROCESS
     if _restarts(found):
         return Blame.RESTART
+    if _crowds_itself(found):
+        return Blame.CORES
     if not _too_slow(found):
         return None
     if collate_frac(found) >= COLLATE_FRAC:
@@ -61,6 +65,14 @@ def _no_core_left(found: Signals) -> bool:
     if view is None or not allowed or view.cpu_frac is None or view.busy_frac is None:
         return False
     return view.workers * view.busy_frac * view.cpu_frac >= WORKERS_CORES_FRAC * allowed
+
+
+def _crowds_itself(found: Signals) -> bool:
+    """The training thread waits for a core, and the run, workers first, has most of them: batches that are
+    ready are taken over late, too."""
+    used, allowed = found.cores_used, found.cores_allowed
+    crowded = used is not None and allowed is not None and used >= OWN_CORES_FRAC * allowed
+    return crowded and (found.core_wait_frac or 0.0) >= CORE_WAIT_FRAC
 
 
 def collate_frac(found: Signals) -> float:

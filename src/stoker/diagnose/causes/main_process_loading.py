@@ -1,4 +1,4 @@
-"""SK101: the training thread fetches its own data (`num_workers=0`)."""
+"""SK101: the training thread fetches its own data (`num_workers=0`, or an iterator of the user's own)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.loading import Blame, blame, collate_frac, evidence, worker_place
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import HANDED_OVER_MS
+from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK101", "data loaded by the training thread"
@@ -21,10 +22,20 @@ _QUICK_FIXES = (
 )
 
 
+_ITERATOR_FIXES = (
+    Fix(
+        "a loader whose workers make batches while the model computes",
+        "for batch in MyBatches(data):",
+        "for batch in DataLoader(dataset, batch_size, num_workers=4, persistent_workers=True):",
+    ),
+    Fix("make it cheaper: its hottest line is named above"),
+)
+
+
 def find(found: Signals) -> Finding | None:
     view = found.loader
     if view is None or blame(found) is not Blame.MAIN_PROCESS:
-        return None
+        return _by_an_iterator(found)
     quick = view.fetch_ms is not None and view.fetch_ms < HANDED_OVER_MS
     but = "; its batches are so quick that workers would cost more than they save" if quick else ""
     return finding(
@@ -42,6 +53,33 @@ def find(found: Signals) -> Finding | None:
         _QUICK_FIXES if quick else _fixes(found),
         worker_place(found),
     )
+
+
+def _by_an_iterator(found: Signals) -> Finding | None:
+    own = found.own_loading
+    if own is None:
+        return None
+    lines = found.own_part_lines(own)
+    lost = found.own_part_lost(own)
+    return finding(
+        CODE,
+        NAME,
+        "the training thread makes every batch itself, in an iterator of your own",
+        lost,
+        found.lost_of,
+        [
+            share("of the training thread's own code is under an iterator's __next__", own.frac, "looks"),
+            share("of the window goes to it", lost, "looks"),
+        ],
+        "train on one batch again and again: ticks/s rise by up to the ceiling",
+        _ITERATOR_FIXES,
+        lines[0].place if lines else own.site,
+    )
+
+
+def loaded(found: Signals) -> list[LineShare]:
+    """Lines of such an iterator: they are told with it."""
+    return found.own_part_lines(found.own_loading) if _by_an_iterator(found) is not None else []
 
 
 def _fixes(found: Signals) -> tuple[Fix, ...]:

@@ -52,7 +52,7 @@ def find(found: Signals) -> Finding | None:
 
 
 def _own(found: Signals, step: OwnStep) -> Finding | None:
-    lost = found.own_step_lost()
+    lost = found.own_part_lost(step)
     return finding(
         CODE,
         NAME,
@@ -72,9 +72,7 @@ def _own(found: Signals, step: OwnStep) -> Finding | None:
 
 def simulated(found: Signals) -> list[LineShare]:
     """Lines of a step of one's own that is this cause: they are told with it."""
-    if found.own_step is None or find(found) is None:
-        return []
-    return [line for line in found.lines if line.phase == "other" and line.place.leaf in found.own_step.lines]
+    return found.own_part_lines(found.own_step) if found.own_step is not None and find(found) else []
 
 
 def serial(found: Signals) -> bool:

@@ -26,7 +26,7 @@ from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.model_inputs import one_row_frac
 from stoker.diagnose.own_evaluations import OwnEvaluation, asked_ticks_frac, evaluated_at, own_evaluation
-from stoker.diagnose.own_steps import OwnStep, own_step
+from stoker.diagnose.own_steps import OwnStep, own_loading, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
@@ -99,6 +99,8 @@ class Signals:
     cpu_trained_frac: float = 0.0
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
     own_step: OwnStep | None = None
+    own_loading: OwnStep | None = None
+    """Only where no environment is stepped: a replay buffer may be an iterator, too."""
     """A simulator no hook knows, where the model is asked for actions."""
     one_row_frac: float | None = None
     """Of the model's calls without gradients: those with one row of what is trained in batches."""
@@ -160,9 +162,13 @@ class Signals:
         elsewhere = sum(self.host_pct[phase] for phase in MAY_WAIT) / 100
         return own > 0 and self.off_core_frac - elsewhere >= RESTS_FRAC * own
 
-    def own_step_lost(self) -> float:
-        """Of the window, in a simulator no hook knows."""
-        return self.own_code_lost() * self.own_step.frac if self.own_step else 0.0
+    def own_part_lost(self, own: OwnStep) -> float:
+        """Of the window, in a simulator or a loader no hook knows."""
+        return self.own_code_lost() * own.frac
+
+    def own_part_lines(self, own: OwnStep | None) -> list[LineShare]:
+        lines = own.lines if own is not None else ()
+        return [line for line in self.lines if line.phase == "other" and line.place.leaf in lines]
 
     def own_launching(self) -> float:
         """Of the window: the GPU waits while the thread is in the user's own code, which gives it something
@@ -220,6 +226,7 @@ def signals(summary: Summary) -> Signals | None:
     edges = _edges(main, view)
     model_pct = sum(main.phase_pct[name] for name in ("infer", "forward", "backward"))
     stepped = _own_step(main)
+    simulates = stepped is not None or _has_env(main)
     core_wait, off_core = _off_core(summary, main, use)
     return Signals(
         window_s=main.window.seconds,
@@ -255,7 +262,8 @@ def signals(summary: Summary) -> Signals | None:
         own_step=stepped,
         one_row_frac=one_row_frac(main.record.shapes),
         own_evaluation=own_evaluation(main.record, main.phase_pct),
-        simulates=stepped is not None or _has_env(main),
+        simulates=simulates,
+        own_loading=None if simulates else own_loading(main.record),
         evaluated_at=evaluated_at(main.record),
         asked_ticks_frac=asked_ticks_frac(main.record),
         compile_late_pct=_compile_late_pct(main),

@@ -7,6 +7,7 @@ from stoker.diagnose.causes.model_on_cpu import split
 from stoker.diagnose.causes.signals import BlockingLine, Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.thresholds import SYNCS_PER_TICK
+from stoker.diagnose.causes.turns import waited_in
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK401", "reads from the GPU in every tick"
@@ -25,14 +26,15 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    line = _most_frequent(found)
-    if found.gpu is None or line is None or split(found):
+    lines = _frequent(found)
+    if found.gpu is None or not lines or split(found):
         return None
+    line = max(lines, key=lambda one: one.pct)
     return finding(
         CODE,
         NAME,
         "the training thread waits for the GPU in every tick, and the GPU then waits for the thread",
-        recoverable(found),
+        recoverable(found, sum(one.pct for one in lines)),
         found.lost_of,
         [
             number("this line reads {} times a tick", line.per_tick, "1/tick", "host clock"),
@@ -45,20 +47,21 @@ def find(found: Signals) -> Finding | None:
     )
 
 
-def recoverable(found: Signals) -> float:
+def recoverable(found: Signals, waiting_pct: float) -> float:
     """Without the reads both would work at the same time, and the slower of the two would set the pace:
-    the thread without its waiting, or the GPU without its gaps. An environment waits for its actions
-    whether they are read early or late."""
+    the thread without its waiting, or the GPU without its gaps. An environment, or processes of the run, wait
+    for what they are sent whether it is read early or late."""
+    others_pct = 100 * (found.lost("env") + sum(map(found.line_lost, waited_in(found))))
     idle_pct = (found.gpu.idle_pct if found.gpu else None) or 0.0
-    return min(max(0.0, idle_pct - 100 * found.lost("env")), found.host_pct["sync"]) / 100
+    return min(max(0.0, idle_pct - others_pct), waiting_pct) / 100
 
 
-def _most_frequent(found: Signals) -> BlockingLine | None:
-    """Reads of actions, one for each call of an environment, are of SK302 where that is found."""
+def _frequent(found: Signals) -> list[BlockingLine]:
+    """Those of most ticks; a copy that waits for nothing has no time. Reads of actions, one for each call of
+    an environment, are of SK302 where that is found."""
     acting = 1.1 * found.env_calls_per_tick if single_inference(found) else 0.0
     least = max(SYNCS_PER_TICK, acting)
-    lines = [line for line in found.blocking if line.phase == "sync" and line.per_tick >= least]
-    return max(lines, key=lambda line: line.pct, default=None)
+    return [line for line in found.blocking if line.phase == "sync" and line.per_tick >= least]
 
 
 CAUSE = Cause(CODE, NAME, find)

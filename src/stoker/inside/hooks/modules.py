@@ -14,10 +14,10 @@ from ..interruption import pass_on
 from ..recorder import TRANSPARENT
 from ..wire import DATA, ENV, EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
 from .base import Hook, without_overrides
+from .optimizers import TRAINED_MAX
 
 _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
-TRAINED_MAX = 64
 DEPTH_MAX = 100
 MODULES_MAX = 10_000
 _HOSTS = (DATA, ENV)
@@ -31,11 +31,7 @@ class ModuleHook(Hook):
 
     def __init__(self, agent):
         super().__init__(agent)
-        self.trained = set()
         self.is_tracing = lambda: False
-
-    def forked(self):
-        self.trained = set()
 
     def install(self, module):
         self.is_grad_enabled = module.is_grad_enabled
@@ -71,11 +67,11 @@ class ModuleHook(Hook):
         known_by = _first_parameter(module)
         if not graph:
             recorder.evaluated = 0
-            if known_by in self.trained:
+            if known_by in recorder.trained:
                 place = self.agent.places.with_callers(_stack(sys._getframe(1)))
                 recorder.evaluated = -place if module.training else place
-        elif module.training and known_by is not None and len(self.trained) < TRAINED_MAX:
-            self.trained.add(known_by)
+        elif module.training and known_by is not None and len(recorder.trained) < TRAINED_MAX:
+            recorder.trained.add(known_by)
 
     def _replaced(self, original, in_place=False):
         """`in_place`: torch's own code is known, and written out here."""

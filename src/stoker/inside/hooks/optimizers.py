@@ -6,6 +6,8 @@ from ..interruption import pass_on
 from ..wire import OPTIM
 from .base import Hook, without_overrides
 
+TRAINED_MAX = 20_000
+
 
 class OptimizerHook(Hook):
     """torch decorates `step` of each optimizer class on first use (`profile_hook_step`): we go with it."""
@@ -38,19 +40,21 @@ class OptimizerHook(Hook):
         """Not called for a step inside a step (`super().step()`, an optimizer around another): one tick."""
         index = self.recorder.optimizer_stepped(optimizer)
         if index >= len(self.names):
-            self.elements.append(_elements(optimizer))
+            self.elements.append(_elements(optimizer, self.recorder.trained))
             self.names.append(type(optimizer).__name__)
             self.agent.note_rank()
 
 
-def _elements(optimizer):
+def _elements(optimizer, trained):
     """How many numbers it trains on each kind of device: a part of a model left on the CPU shows here. Once
-    for each optimizer; what cannot be told is left out."""
+    for each optimizer; what cannot be told is left out. `trained` gets the ids of its parameters."""
     counted = {}
     try:
         with without_overrides():
             for group in optimizer.param_groups:
                 for one in group["params"]:
+                    if len(trained) < TRAINED_MAX:
+                        trained.add(id(one))
                     counted[one.device.type] = counted.get(one.device.type, 0) + one.numel()
     except Exception as error:
         pass_on(error)
