@@ -42,7 +42,7 @@ lab() {
     recordings=$(mktemp -d)
     [ ! -f carry/lab.json ] || cp carry/lab.json "$out/lab.json"
     # shellcheck disable=SC2086
-    measured lab benchmarks/pathologies/run.py --device cuda --both --no-fixes --doses 2 --budget 540s --resume \
+    measured lab benchmarks/pathologies/run.py --device cuda --both --no-fixes --doses 2 --budget "${BUDGET:-540s}" --resume \
         --keep-recordings "$recordings" ${LAB:-}
     tar -cf "$out/lab_recordings.tar" -C "$recordings" .
 }

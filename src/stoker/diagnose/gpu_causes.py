@@ -110,5 +110,14 @@ def with_long_gaps(
     )
 
 
+def gaps_inside(phase_pct: Mapping[str, float], deep: DeviceUse, idle_pct: float) -> dict[str, float]:
+    """Idle time by phase in the proportion of a deep window's gaps. The lead sees the ends of a phase: of gaps
+    in the middle a queue that is filled there tells nothing."""
+    if deep.gaps.total_s <= 0:
+        return {}
+    gaps = {phase: s for phase, s in deep.gaps.by_phase_s.items() if phase in phase_pct}
+    return {phase: min(phase_pct[phase], idle_pct * s / deep.gaps.total_s) for phase, s in gaps.items()}
+
+
 def _of(part_s: float, whole_s: float) -> float:
     return min(1.0, max(0.0, part_s / whole_s))
