@@ -31,8 +31,8 @@ class LineShare:
     """Small lines it calls are counted in."""
     waits_frac: float = 0.0
     """Of the looks: the thread waited for another process."""
-    computes: int = 0
-    """Looks at a jump or the beginning of a function: it computes in Python itself."""
+    computes: int | None = None
+    """Looks at a jump or the beginning of a function: it computes in Python itself. None: not told."""
 
 
 def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
@@ -58,14 +58,15 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
     depths = _folded(samples) if phase == "other" else {}
     counts: dict[Place, int] = defaultdict(int)
     waits: dict[Place, int] = defaultdict(int)
-    computes: dict[Place, int] = defaultdict(int)
+    computes: dict[Place, int | None] = defaultdict(int)
     inclusive: set[Place] = set()
     for sample in samples:
         depth = depths.get(stack_of(sample), 0)
         place = _place_at(sample, depth)
         counts[place] += sample.count
         waits[place] += sample.waits
-        computes[place] += sample.computes
+        before = computes[place]
+        computes[place] = None if before is None or sample.computes is None else before + sample.computes
         if depth:
             inclusive.add(place)
     return [

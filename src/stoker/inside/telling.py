@@ -198,7 +198,9 @@ class Telling:
             writer.row(wire.PLACE, place)
         agent.places.new = []
         pulse = agent.pulse
-        looks = {"lines": pulse.lines, "waits": pulse.waits, "computes": pulse.computes}
+        looks = {"lines": pulse.lines, "waits": pulse.waits}
+        if sys.version_info >= (3, 10):  # an older one lets go of the interpreter anywhere
+            looks["computes"] = pulse.computes
         writer.row(
             wire.LINES, {"samples": pulse.samples, **{name: _looks(counts) for name, counts in looks.items()}}
         )

@@ -166,9 +166,9 @@ class Sampled:
     """The lines that led to the place's leaf, from the inside out."""
     waits: int = 0
     """Of `count`: the thread waited for another process."""
-    computes: int = 0
+    computes: int | None = None
     """Of `count`: it was found at a jump or the beginning of a function, as only code that computes in Python
-    itself is, and that only now and then."""
+    itself is, and that only now and then. None: not told (Python 3.9)."""
 
 
 @dataclass(frozen=True, slots=True)

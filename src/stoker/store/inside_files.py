@@ -128,7 +128,7 @@ class _Collected:
         self.callers: dict[int, tuple[Line, ...]] = {}
         self.lines: list[tuple[str, str, int, int]] = []
         self.waits: dict[tuple[str, str, int], int] = {}
-        self.computes: dict[tuple[str, str, int], int] = {}
+        self.computes: dict[tuple[str, str, int], int] | None = None
         self.syncs: list[tuple[str, int, int, float, str]] = []
         self.ranges: dict[str, tuple[int, float]] = {}
         self.hooks: list[HookFailure] = []
@@ -192,7 +192,8 @@ class _Collected:
                 self.callers[int(row["id"])] = _callers(row.get("callers") or [])
             case wire.LINES:
                 self.lines = _looks(row["lines"])
-                self.waits, self.computes = (_by_place(row.get(name)) for name in ("waits", "computes"))
+                self.waits = _by_place(row.get("waits") or ())
+                self.computes = _by_place(row["computes"]) if "computes" in row else None
             case wire.SYNCS:
                 self.syncs = [
                     (_phase(p), int(at), int(n), float(s), str(stage)) for p, at, n, s, stage in row["syncs"]
@@ -283,8 +284,9 @@ class _Collected:
     def _sampled(self) -> Iterable[Sampled]:
         for phase, stage, place, count in self.lines:
             at, callers = self.places.get(place, Place(None, None)), self.callers.get(place, ())
-            found = (counts.get((phase, stage, place), 0) for counts in (self.waits, self.computes))
-            yield Sampled(phase, stage, at, count, callers, *found)
+            key = (phase, stage, place)
+            computes = None if self.computes is None else self.computes.get(key, 0)
+            yield Sampled(phase, stage, at, count, callers, self.waits.get(key, 0), computes)
 
     def _other_threads(self) -> OtherThreads | None:
         if self.threads is None:
@@ -329,8 +331,8 @@ def _looks(rows: Iterable[Any]) -> list[tuple[str, str, int, int]]:
     return [(_phase(phase), str(stage), int(place), int(looks)) for phase, stage, place, looks in rows]
 
 
-def _by_place(rows: Iterable[Any] | None) -> dict[tuple[str, str, int], int]:
-    return {(phase, stage, place): looks for phase, stage, place, looks in _looks(rows or ())}
+def _by_place(rows: Iterable[Any]) -> dict[tuple[str, str, int], int]:
+    return {(phase, stage, place): looks for phase, stage, place, looks in _looks(rows)}
 
 
 def _phase(name: object) -> str:

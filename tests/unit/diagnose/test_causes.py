@@ -760,6 +760,59 @@ def test_waiting_for_launches_in_a_few_lines_of_the_users_code_is_of_those_lines
     assert codes(on_gpu({}, host, gpu=waiting)) == ["SK402"], "no line stands out"
 
 
+def test_a_loop_of_small_kernels_of_ones_own_is_launch_bound_in_its_line() -> None:
+    line = LineShare("other", PLACE, 36.0, 24, computes=0)
+    waiting = gpu(launching_pct={"other": 30.0, "backward": 6.0})
+    host = {"other": 40.0, "forward": 30.0, "backward": 30.0}
+    (told,) = judge(on_gpu({}, host, gpu=waiting, lines=(line,))).findings
+    assert (told.code, told.place, told.recoverable_frac) == ("SK402", PLACE, pytest.approx(0.36))
+    for other in (replace(line, computes=1), replace(line, computes=None), replace(line, samples=9)):
+        assert codes(on_gpu({}, host, gpu=waiting, lines=(other,)))[0] == "SK201"
+    assert codes(on_gpu({"other": 30.0}, host, lines=(line,))) == ["SK201"], "nothing is launched there"
+
+
+def test_a_thread_without_a_core_launches_late() -> None:
+    late = on_gpu({}, {"forward": 50.0, "backward": 50.0}, gpu=gpu(launching_pct={"backward": 25.0}))
+    assert codes(late) == ["SK402"]
+    assert codes(replace(late, core_wait_frac=0.22, cores_used=8.0)) == ["SK504"]
+
+
+def test_workers_that_crowd_out_the_training_thread_leave_no_core() -> None:
+    """Batches are ready; to take them over takes a core, too."""
+    found = loading(core_wait_frac=0.15, cores_used=7.0, cores_allowed=8.0, demand_per_s=1.0)
+    assert codes(found) == ["SK103"]
+    assert "SK103" not in codes(replace(found, cores_used=3.0)), "others have them"
+    assert "SK103" not in codes(replace(found, core_wait_frac=0.02))
+
+
+def test_a_copy_that_waits_for_nothing_is_no_read() -> None:
+    """It is made in every tick; the waiting is in a read that comes now and then."""
+    other = Place(("/home/me/train.py", 99, "log"), None)
+    copied = (BlockingLine("sync", PLACE, 1.0, 0.3), BlockingLine("sync", other, 0.1, 29.7))
+    assert codes(replace(FOUND["SK401"], blocking=copied)) == []
+    both = (replace(copied[0], pct=20.0), copied[1])
+    reads = next(one for one in judge(replace(FOUND["SK401"], blocking=both)).findings if one.code == "SK401")
+    assert (reads.place, reads.recoverable_frac) == (PLACE, pytest.approx(0.20))
+
+
+def test_a_part_on_the_cpu_has_its_backward_too() -> None:
+    host = {"forward": 40.0, "backward": 45.0, "sync": 15.0}
+    alone = gpu(idle_pct=50.0, host_alone_pct={"forward": 9.0, "backward": 29.0})
+    (told, *_) = judge(on_gpu({"forward": 9.0, "backward": 29.0}, host, gpu=alone)).findings
+    assert (told.code, told.recoverable_frac) == ("SK406", pytest.approx(0.38))
+    only = replace(alone, host_alone_pct={"backward": 29.0})
+    assert "SK406" not in codes(on_gpu({"backward": 29.0}, host, gpu=only)), "no call of the model tells"
+
+
+def test_an_iterator_of_ones_own_is_loading_by_the_training_thread() -> None:
+    line = LineShare("other", PLACE, 36.0, 200)
+    loads = OwnStep(0.8, Place(("/home/me/train.py", 30, "main"), None), frozenset({LINE}))
+    found = seen({"other": 40.0, "forward": 60.0}, lines=(line,), own_loading=loads)
+    (told,) = judge(found).findings
+    assert (told.code, told.place, told.recoverable_frac) == ("SK101", PLACE, pytest.approx(0.32))
+    assert codes(replace(found, own_loading=replace(loads, frac=0.1))) == ["SK201"]
+
+
 def test_launches_are_slow_where_the_workers_have_taken_the_cores() -> None:
     crowded = view(workers=16, cpu_frac=0.9, busy_frac=1.0)
     starved = on_gpu(

@@ -194,6 +194,34 @@ def test_a_stall_that_no_sample_had_takes_the_idle_time_that_is_left() -> None:
     assert seen.idle_by_phase_pct["save"] == 0.0, "it was looked at: it lies under the GPU's work"
 
 
+def test_a_stall_of_which_the_counters_prove_a_part_has_all_of_it() -> None:
+    """43 % in torch.compile on a GPU that idles for 60 %: 3 % of that is proven by the two figures alone."""
+    found = gpu_budget({"compile": 43.0, "forward": 57.0}, counted(40.0), lead(forward=(1.0, 0.0, 0.0, 0.0)))
+    assert shares(found) == {"busy": 40.0, "compile": 43.0, "idle, cause unknown": 17.0}
+
+
+def test_a_loop_of_small_kernels_in_the_users_own_code_is_launching() -> None:
+    """To the lead it is code that gives the GPU nothing; a deep window finds many short gaps."""
+    phase_pct, seen = {"other": 60.0, "forward": 40.0}, lead(other=(1.0, 0.8, 0.0, 0.0))
+    looped = deep({"other": 0.5}, long={"other": 0.01})
+    found = gpu_budget(phase_pct, counted(52.0), seen, looped, 0.05)
+    assert shares(found)["launching"] == pytest.approx(46.0)
+    computes = gpu_budget(phase_pct, counted(52.0), seen, deep({"other": 0.5}, long={"other": 0.4}), 0.05)
+    assert shares(computes)["other"] == pytest.approx(48.0)
+
+
+def test_gaps_in_the_middle_of_a_phase_are_told_where_the_lead_leaves_most_unexplained() -> None:
+    phase_pct = {"backward": 70.0, "other": 30.0}
+    seen, gaps = (
+        lead(backward=(1.0, 0.0, 0.0, 0.0)),
+        deep({"backward": 0.3, "other": 0.1}, long={"other": 0.1}),
+    )
+    found = shares(gpu_budget(phase_pct, counted(60.0), seen, gaps, 0.05))
+    assert found == {"busy": 60.0, "other": 10.0, "launching": 30.0}
+    little = shares(gpu_budget(phase_pct, counted(80.0), seen, gaps, 0.05))
+    assert little == {"busy": 80.0, "idle, cause unknown": 20.0}
+
+
 def test_without_a_lead_all_idle_time_is_unknown_with_the_reason() -> None:
     budget = gpu_budget(ENV_HOST, counted(54.0), None, no_lead="too short")
     assert shares(budget) == {"busy": 54.0, "idle, cause unknown": 46.0}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoker.diagnose.own_steps import own_step
+from stoker.diagnose.own_steps import own_loading, own_step
 from stoker.model.record import Line, Place, ProcessRecord, Sampled
 
 
@@ -55,3 +55,14 @@ def test_too_few_looks_or_another_stage_tell_nothing(record: ProcessRecord) -> N
     few, before = replace(SIMULATED, count=4), replace(SIMULATED, stage="startup")
     assert own_step(replace(record, sampled=(few, FORWARD))) is None
     assert own_step(replace(record, sampled=(before, FORWARD))) is None
+
+
+@pytest.mark.parametrize("method", ["Batches.__next__", "Batches.__iter__", "__next__"])
+def test_an_iterator_is_loading_unless_it_trains(record: ProcessRecord, method: str) -> None:
+    drawn = look("other", at("Signs.bent"), at(method, 20), at("main", 40))
+    found = own_loading(replace(record, sampled=(drawn, FORWARD)))
+    assert found is not None
+    assert (found.frac, found.site.leaf) == (1.0, at("main", 40))
+    trains = look("forward", at("Net.forward"), at(method, 22), at("main", 40))
+    assert own_loading(replace(record, sampled=(drawn, trains))) is None
+    assert own_loading(replace(record, sampled=(SIMULATED, FORWARD))) is None

@@ -16,7 +16,7 @@ import pytest
 
 from stoker.inside import pulse, wire
 from stoker.inside.places import LIBRARY, PLUMBING, USER, Places
-from stoker.inside.pulse import SAMPLE_S, Pulse, stack_of
+from stoker.inside.pulse import SAMPLE_S, WAITING_DEPTH, Pulse, stack_of
 
 
 @pytest.fixture
@@ -200,6 +200,18 @@ def test_looks_that_computed_are_counted_beside(driven) -> None:
     driven.agent.pulse.stacks = [(0.0, wire.OTHER, False, [one]) for one in (line, (*line[:2], -1))]
     driven.agent._flush_last()
     assert [(one.count, one.computes) for one in driven.read().sampled] == [(2, 1)]
+
+
+def test_a_wait_of_torch_with_python_code_within_is_a_wait(driven) -> None:
+    """torch.cuda.synchronize() is a function of Python, inside of ours."""
+    pulse, wrapper, line = driven.agent.pulse, code("/wrapper.py"), (code("/home/me/train.py"), 7, -1)
+    driven.agent.codes[id(wrapper)] = wire.SYNC
+    within = (code("/env/site-packages/torch/cuda/__init__.py"), 3, -1)
+    deep = [within] * WAITING_DEPTH
+    stacks = [[within, (wrapper, 5, -1), line], [*deep, (wrapper, 5, -1), line], [line]]
+    pulse.stacks = [(0.0, wire.OTHER, False, stack) for stack in stacks]
+    pulse.read_stacks()
+    assert [phase for _, phase, *_ in pulse.recent] == [wire.SYNC, wire.OTHER, wire.OTHER]
 
 
 def test_an_instruction_without_a_line_is_of_its_function() -> None:

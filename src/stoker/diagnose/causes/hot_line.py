@@ -13,6 +13,8 @@ from stoker.diagnose.causes.single_inference import around_the_call
 from stoker.diagnose.causes.thresholds import (
     COMPUTES_FRAC,
     COMPUTES_LOOKS,
+    LAUNCHES_FRAC,
+    LAUNCHES_LOOKS,
     LINE_PCT,
     LINE_SURE,
     LINES_APART,
@@ -95,7 +97,7 @@ def _hottest(found: Signals) -> list[LineShare]:
     others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
-    groups = [group for group in groups if group[0].phase == "other" or _is_no_work(found, group)]
+    groups = [group for group in groups if not _launches(found, group) and _is_no_work(found, group)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if _lost(found, hot) > 0 and 100 * _surely_lost(found, hot) >= LINE_PCT else []
 
@@ -103,12 +105,20 @@ def _hottest(found: Signals) -> list[LineShare]:
 def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
     """Of the loss. On a GPU it costs what the GPU idles for it; on a CPU it is work, unless it takes longer
     than the model, or is Python that computes by itself."""
-    return found.gpu is not None or not found.loss_is_work or _computes(group)
+    own = group[0].phase == "other" or found.gpu is not None
+    return own or not found.loss_is_work or _computes(group)
+
+
+def _launches(found: Signals, group: list[LineShare]) -> bool:
+    """Kernel after kernel, and no look found Python at work there: that is SK402, in this line."""
+    looks, lost = sum(line.samples for line in group), found.own_code_lost()
+    idle = any(line.computes is None or line.computes > 0 for line in group) or looks < LAUNCHES_LOOKS
+    return not idle and lost > 0 and found.own_launching() >= LAUNCHES_FRAC * lost
 
 
 def _computes(group: list[LineShare]) -> bool:
     """In Python itself. It is found so now and then only: else at the end of a call, as torch is."""
-    looks, samples = sum(line.computes for line in group), sum(line.samples for line in group)
+    looks, samples = sum(line.computes or 0 for line in group), sum(line.samples for line in group)
     return looks >= COMPUTES_LOOKS and looks >= COMPUTES_FRAC * samples
 
 

@@ -25,6 +25,11 @@ _FIXES = (
         "torch.optim.Adam(params, foreach=False)",
         "torch.optim.Adam(params, fused=True)",
     ),
+    Fix(
+        "in a loop over tensors of your own: all of them in one call",
+        "for a, w in zip(averages, weights): a.lerp_(w, 0.01)",
+        "torch._foreach_lerp_(averages, weights, 0.01)",
+    ),
     Fix("a larger batch or more environments to a step, where the training allows it"),
 )
 

@@ -66,6 +66,9 @@ COMPUTES_FRAC, COMPUTES_LOOKS = 0.04, 2
 """Looks at a jump or the beginning of a function, of those into a line: from here on Python computes there.
 Of loops of plain Python 5 to 99 % (3.10 to 3.13; the more calls in it, the fewer; 3.9: 0 to 13), of torch and
 NumPy called from one 0 of 1,700 (CPU, 2026-11-18). Own."""
+LAUNCHES_FRAC, LAUNCHES_LOOKS = 0.8, 10
+"""Of what the GPU idles in the user's own code, waiting for launches: with as many looks into a line, none of
+which found Python at work, it launches and does not compute. Own, 2026-11-18."""
 LINES_APART = 2
 """Lines of a function no further apart are told as one: a loop and its body. Own, 2026-11."""
 
