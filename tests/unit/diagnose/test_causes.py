@@ -771,6 +771,14 @@ def test_a_loop_of_small_kernels_of_ones_own_is_launch_bound_in_its_line() -> No
     assert codes(on_gpu({"other": 30.0}, host, lines=(line,))) == ["SK201"], "nothing is launched there"
 
 
+def test_a_little_launching_beside_more_that_is_not_known_is_not_named() -> None:
+    host = {"forward": 50.0, "backward": 50.0}
+    little = gpu(launching_pct={"backward": 6.0}, idle_pct=16.0, unexplained_pct=10.0)
+    assert codes(on_gpu({}, host, gpu=little)) == []
+    assert codes(on_gpu({}, host, gpu=replace(little, unexplained_pct=3.0))) == ["SK402"]
+    assert codes(on_gpu({}, host, gpu=replace(little, launching_pct={"backward": 11.0}))) == ["SK402"]
+
+
 def test_a_thread_without_a_core_launches_late() -> None:
     late = on_gpu({}, {"forward": 50.0, "backward": 50.0}, gpu=gpu(launching_pct={"backward": 25.0}))
     assert codes(late) == ["SK402"]

@@ -10,7 +10,7 @@ from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
-from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC
+from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC, WARNING_FRAC
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK402", "launch-bound"
@@ -40,6 +40,8 @@ def find(found: Signals) -> Finding | None:
     launching = _own(found)
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
     lost = (sum(launching.values()) - acting) / 100 - held_frac(found) - _without_core(found)
+    if lost < WARNING_FRAC and 100 * lost < found.gpu.unexplained_pct:
+        return None  # it is inferred from what is left, and more than it is not known at all
     busiest = max(launching, key=launching.__getitem__, default="")
     line = None if hot_launching(found).get(busiest) else found.top_line(busiest)
     return finding(
