@@ -46,6 +46,8 @@ class OwnEvaluation:
     """Of the ticks: those in which some model is asked without gradients; None if too few were told apart."""
     acts_elsewhere: int = 0
     """How often it was found in training mode in another function that trains nothing, once a second."""
+    asked_elsewhere: int = 0
+    """The same anywhere else: for a target, say, by what trains."""
 
 
 def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> OwnEvaluation | None:
@@ -74,6 +76,7 @@ def own_evaluation(record: ProcessRecord, phase_pct: Mapping[str, float]) -> Own
         infer_frac=phases["infer"] / every["infer"] if every["infer"] else 0.0,
         ticks_frac=asked_ticks_frac(record),
         acts_elsewhere=sum(count for found, count in acted if found and found[0] not in asked),
+        asked_elsewhere=sum(count for found, count in acted if not found or found[0] not in asked),
     )
 
 

@@ -659,6 +659,9 @@ def test_what_is_asked_in_every_tick_is_no_evaluation(
     own = OwnEvaluation(0.4, 40, PLACE, 6, 0.8, inline, infer_frac, ticks_frac)
     found = seen({"infer": 30.0, "forward": 30.0, "backward": 40.0}, own_evaluation=own)
     assert (codes(found) == ["SK204"]) is told
+    if not inline:
+        target = replace(own, asked_elsewhere=1)
+        assert codes(replace(found, own_evaluation=target)) == ["SK204"], "the asks of the step are others"
 
 
 def test_fp32_units_at_work_tell_where_no_kernel_was_named() -> None:

@@ -125,16 +125,18 @@ def test_a_teacher_beside_it_is_not_counted(record: ProcessRecord) -> None:
 @pytest.mark.parametrize(
     ("acting", "elsewhere"),
     [
-        ((at("Agent.act"), at("main", 36)), 5),
-        ((at("learn"), at("main", 38)), 0),  # a target, in the function that trains
-        ((at("scores", 12), at("main", 40)), 0),  # the same function in both modes
+        ((at("Agent.act"), at("main", 36)), (5, 5)),
+        ((at("learn"), at("main", 38)), (0, 5)),  # a target, in the function that trains
+        ((at("scores", 12), at("main", 40)), (0, 0)),  # the same function in both modes
     ],
 )
-def test_whether_it_acts_elsewhere(record: ProcessRecord, acting: tuple[Line, ...], elsewhere: int) -> None:
+def test_whether_it_acts_elsewhere(
+    record: ProcessRecord, acting: tuple[Line, ...], elsewhere: tuple[int, int]
+) -> None:
     acts = (look("infer", *acting, count=5),)
     found = own_evaluation(replace(record, sampled=(ASKED, TRAINED), acted=acts))
     assert found is not None
-    assert found.acts_elsewhere == elsewhere
+    assert (found.acts_elsewhere, found.asked_elsewhere) == elsewhere
 
 
 def test_too_few_looks_or_another_stage_tell_nothing(record: ProcessRecord) -> None:

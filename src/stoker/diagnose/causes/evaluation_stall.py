@@ -62,7 +62,8 @@ def _is_of_the_step(own: OwnEvaluation) -> bool:
     one in every tick."""
     if own.inline:
         return own.ticks_frac is None or own.ticks_frac > SELDOM_FRAC
-    return own.infer_frac >= ALONE_FRAC and (own.ticks_frac or 0.0) >= IN_STEP_FRAC
+    alone = own.infer_frac >= ALONE_FRAC and not own.asked_elsewhere
+    return alone and (own.ticks_frac or 0.0) >= IN_STEP_FRAC
 
 
 def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
