@@ -108,6 +108,8 @@ class GpuBudget:
     told_idle_pct: float | None
     """Idle time by phase in all, before it was set against the counters."""
     contradiction: str = ""
+    own_launches: bool = False
+    """A deep window found the user's own code launching, and hardly a gap in which it does something else."""
 
     @property
     def idle_pct(self) -> float | None:
@@ -164,8 +166,10 @@ def gpu_budget(
     idle, surely = {**idle, **stalls}, {**surely, **stalls}
     left_pct = max(0.0, limit_pct - sum(idle.values()))
     launching = _launching(causes, 0.0 if idle_pct is None else left_pct)
-    if causes and deep and idle_pct is not None and left_pct - sum(launching.values()) >= UNSEEN_PCT:
-        causes, idle = _with_gaps_inside(causes, idle, gaps_inside(phase_pct, deep, idle_pct), limit_pct)
+    unseen = left_pct - sum(launching.values()) >= UNSEEN_PCT
+    if lead and causes and deep and idle_pct is not None and unseen:
+        gaps = gaps_inside(phase_pct, deep, idle_pct, usual_tick_s)
+        causes, idle = _with_gaps_inside(causes, idle, gaps, limit_pct)
         left_pct = max(0.0, limit_pct - sum(idle.values()))
         launching = _launching(causes, left_pct)
     unknown_pct = max(0.0, left_pct - sum(launching.values()))
@@ -182,6 +186,7 @@ def gpu_budget(
         unknown_pct=unknown_pct if idle_pct is None else 0.0,
         told_idle_pct=told_pct if causes else None,
         contradiction=_contradiction(told_pct, idle_pct, causes),
+        own_launches=causes is not None and causes.own_launches,
     )
 
 
@@ -261,13 +266,15 @@ def _real_work(
 def _with_gaps_inside(
     causes: Causes, idle: Mapping[str, float], gaps: Mapping[str, float], limit_pct: float
 ) -> tuple[Causes, dict[str, float]]:
-    """In the model's phases they may be launching; elsewhere the host does something else."""
-    waits = {phase: max(idle.get(phase, 0.0), pct) for phase, pct in gaps.items() if phase not in COMPUTE}
+    """In the model's phases, and where something was seen to be launched, they may be launching; elsewhere
+    the host does something else."""
+    launch = COMPUTE | {phase for phase, pct in causes.near_pct.items() if pct > 0}
+    waits = {phase: max(idle.get(phase, 0.0), pct) for phase, pct in gaps.items() if phase not in launch}
     scale = min(1.0, limit_pct / max(sum({**idle, **waits}.values()), 1e-9))
     near = {
         phase: max(causes.near_pct.get(phase, 0.0), pct - idle.get(phase, 0.0))
         for phase, pct in gaps.items()
-        if phase in COMPUTE
+        if phase in launch
     }
     more = frozenset(phase for phase, pct in waits.items() if pct > idle.get(phase, 0.0))
     told = replace(causes, near_pct={**causes.near_pct, **near}, by_gaps=causes.by_gaps | more)

@@ -18,6 +18,10 @@ SHORT_GAPS_FRAC = 0.8
 kernels had 0.98, code that computes 0.01 to 0.13 (H200, 2026-11-18). Own."""
 
 
+GAPS_SEEN_FRAC = 0.8
+"""Of the idle time a tick has by the counters: as much of it a deep window has to have seen. Own, 2026-11."""
+
+
 class Source(StrEnum):
     GPM = "gpm"
     NVML = "nvml"
@@ -48,6 +52,8 @@ class Causes:
     """What to say of the idle time it does not explain."""
     by_gaps: frozenset[str] = frozenset()
     """Phases of which a deep window tells that they are waits, where the lead left that open."""
+    own_launches: bool = False
+    """A deep window found short gaps in the user's own code, and hardly a long one."""
 
 
 def by_lead(phase_pct: Mapping[str, float], lead: Lead) -> Causes:
@@ -103,37 +109,44 @@ def with_long_gaps(
     short, launches."""
     if deep is None or not deep.ticks or not usual_tick_s:
         return causes
-    causes = _own_launches(causes, deep)
     factor = 100.0 / (deep.ticks * usual_tick_s)
     long_pct = {phase: s * factor for phase, s in deep.gaps.long_by_phase_s.items() if phase in phase_pct}
     moved = {phase: min(pct, long_pct.get(phase, 0.0)) for phase, pct in causes.near_pct.items()}
     moved = {phase: pct for phase, pct in moved.items() if pct > 0}
-    return replace(
+    told = replace(
         causes,
         idle_pct={**causes.idle_pct, **{p: causes.idle_pct.get(p, 0.0) + pct for p, pct in moved.items()}},
         near_pct={phase: pct - moved.get(phase, 0.0) for phase, pct in causes.near_pct.items()},
         by_gaps=frozenset(moved),
     )
+    return _own_launches(told, deep, factor)
 
 
-def _own_launches(causes: Causes, deep: DeviceUse) -> Causes:
-    """A loop of small kernels looks to the lead like code that gives the GPU nothing: each is done soon."""
+def _own_launches(causes: Causes, deep: DeviceUse, factor: float) -> Causes:
+    """A loop of small kernels looks to the lead like code that gives the GPU nothing: each is done soon. No
+    more than the deep window saw of it."""
     whole_s, idle_pct = deep.gaps.by_phase_s.get("other", 0.0), causes.idle_pct.get("other", 0.0)
-    short = 1 - _of(deep.gaps.long_by_phase_s.get("other", 0.0), whole_s) if whole_s > 0 else 0.0
-    if short < SHORT_GAPS_FRAC:
+    short_s = whole_s - min(whole_s, deep.gaps.long_by_phase_s.get("other", 0.0))
+    if whole_s <= 0 or short_s < SHORT_GAPS_FRAC * whole_s:
         return causes
-    near_pct = causes.near_pct.get("other", 0.0) + idle_pct * short
+    moved_pct = min(idle_pct * short_s / whole_s, short_s * factor)
     return replace(
         causes,
-        idle_pct={**causes.idle_pct, "other": idle_pct * (1 - short)},
-        near_pct={**causes.near_pct, "other": near_pct},
+        idle_pct={**causes.idle_pct, "other": idle_pct - moved_pct},
+        near_pct={**causes.near_pct, "other": causes.near_pct.get("other", 0.0) + moved_pct},
+        own_launches=True,
     )
 
 
-def gaps_inside(phase_pct: Mapping[str, float], deep: DeviceUse, idle_pct: float) -> dict[str, float]:
+def gaps_inside(
+    phase_pct: Mapping[str, float], deep: DeviceUse, idle_pct: float, usual_tick_s: float | None
+) -> dict[str, float]:
     """Idle time by phase in the proportion of a deep window's gaps. The lead sees the ends of a phase: of
-    gaps in the middle a queue that is filled there tells nothing."""
-    if deep.gaps.total_s <= 0:
+    gaps in the middle a queue that is filled there tells nothing. Empty where the window saw too few of them:
+    then the idle time lies elsewhere."""
+    if deep.gaps.total_s <= 0 or not deep.ticks or not usual_tick_s:
+        return {}
+    if 100 * deep.gaps.total_s / (deep.ticks * usual_tick_s) < GAPS_SEEN_FRAC * idle_pct:
         return {}
     gaps = {phase: s for phase, s in deep.gaps.by_phase_s.items() if phase in phase_pct}
     return {phase: min(phase_pct[phase], idle_pct * s / deep.gaps.total_s) for phase, s in gaps.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from stoker.model.record import ModelInput
@@ -14,9 +15,12 @@ def one_row_frac(shapes: Mapping[ModelInput, int]) -> float | None:
     where too few were looked at, or it is trained row by row, too."""
     batches = [given.shape for given in shapes if given.graph and given.shape[0] > 1]
     asks = [(given, looks) for given, looks in shapes.items() if not given.graph]
-    acting = [one for one in asks if not one[0].in_eval]  # all of them: it may act in eval mode, too
-    asked = {given.shape: looks for given, looks in acting or asks}
-    looks = sum(asked.values())
+    acts = any(given.mode == "train" for given, _ in asks)  # else it may act in eval mode
+    asked: Counter[tuple[int, ...]] = Counter()
+    for given, looks in asks:
+        if not (acts and given.mode == "eval"):
+            asked[given.shape] += looks
+    looks = asked.total()
     if looks < LOOKS_MIN or not batches:
         return None
     # Of a row, and of one step of a sequence: what is trained by whole stretches acts step by step.

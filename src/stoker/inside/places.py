@@ -37,7 +37,7 @@ _LOCKS, _POOLS = _files("threading.py"), _files("multiprocessing/pool.py", "conc
 _WORKER_LOOP = "_worker_loop"
 # Where torch.compile keeps what it wrote itself, unless it is told another place.
 _COMPILED = os.sep + "torchinductor_"
-_JUMPS = frozenset(opmap[name] for name in ("JUMP_BACKWARD", "JUMP_ABSOLUTE", "RESUME") if name in opmap)
+_JUMPS = frozenset(op for name, op in opmap.items() if "JUMP_BACKWARD" in name or name == "RESUME")
 _PACKAGE_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 
@@ -94,6 +94,13 @@ class Places:
                 continue
             return filename.endswith(wanted) and os.path.abspath(filename).startswith(self._stdlib)
         return False
+
+    def rests(self, stack):
+        """Is the innermost code the standard library's, waiting for a thread, a queue, a socket?"""
+        filename = stack[0][0].co_filename if stack else ""
+        return filename.endswith(_LOCKS + _WAITING_FILES) and os.path.abspath(filename).startswith(
+            self._stdlib
+        )
 
     def computes(self, stack):
         """Is the innermost code found where a jump goes back or a function begins? There it lets go of the

@@ -199,7 +199,10 @@ class Telling:
         agent.places.new = []
         pulse = agent.pulse
         looks = {"lines": pulse.lines, "waits": pulse.waits}
-        if sys.version_info >= (3, 10):  # an older one lets go of the interpreter anywhere
+        if sys.version_info >= (
+            3,
+            11,
+        ):  # an older one has other jumps, or lets go of the interpreter anywhere
             looks["computes"] = pulse.computes
         writer.row(
             wire.LINES, {"samples": pulse.samples, **{name: _looks(counts) for name, counts in looks.items()}}

@@ -26,6 +26,7 @@ class OtherThreads:
         self.places = places
         self.before = {}
         self.spent = {}
+        self.at_work = {}
         self.looked_s = 0.0
         self.last = None
         self.error = self.failed_at = None
@@ -48,8 +49,15 @@ class OtherThreads:
         for thread, cpu_s in list(self.before.items())[:THREADS_MAX]:
             spent_s = cpu_s - before.get(thread, cpu_s)
             if spent_s >= NOTICED_S and thread not in ours:
-                place = self.places.with_callers(stack_of(thread))
+                place = self._place(thread, stack_of(thread))
                 self.spent[place] = self.spent.get(place, 0.0) + spent_s
+
+    def _place(self, thread, stack):
+        """Where it computes. Found at rest by now, it has done so where it was last found at work."""
+        place = self.places.with_callers(stack)
+        if not self.places.rests(stack):
+            self.at_work[thread] = place
+        return self.at_work.get(thread, place)
 
     def row(self, owner):
         """Cumulative; None while there is nothing to tell."""

@@ -168,7 +168,7 @@ class Sampled:
     """Of `count`: the thread waited for another process."""
     computes: int | None = None
     """Of `count`: it was found at a jump or the beginning of a function, as only code that computes in Python
-    itself is, and that only now and then. None: not told (Python 3.9)."""
+    itself is, and that only now and then. None: not told (before Python 3.11)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +200,8 @@ class ModelInput:
     """Gradients are recorded."""
     shape: tuple[int, ...]
     """Of the first tensor."""
-    in_eval: bool = False
-    """Given to a model that is trained, in eval mode, without gradients."""
+    mode: str = ""
+    """Of a model that is trained, asked without gradients: `eval` or `train`."""
 
 
 @dataclass(frozen=True, slots=True)

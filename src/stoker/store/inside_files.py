@@ -273,8 +273,8 @@ class _Collected:
             self.evaluated[int(evaluated)] += 1
         for graph, shape in enumerate(row.get("shapes") or ()):
             if shape:
-                in_eval = not graph and evaluated is not None and int(evaluated) > 0
-                self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape), in_eval)] += 1
+                mode = "" if graph or not evaluated else "eval" if int(evaluated) > 0 else "train"
+                self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape), mode)] += 1
 
     def _asked(self, places: dict[int, int]) -> Iterable[Sampled]:
         for place, count in places.items():

@@ -11,12 +11,14 @@ TRAINED = {ModelInput(True, (64, 8)): 10}
 
 
 def test_an_evaluation_is_no_acting() -> None:
-    evaluated, acting = ModelInput(False, (64, 8), in_eval=True), ModelInput(False, (1, 8))
+    evaluated, acting = ModelInput(False, (64, 8), "eval"), ModelInput(False, (1, 8), "train")
     assert one_row_frac({**TRAINED, evaluated: 30, acting: 5}) == 1.0
     assert one_row_frac({**TRAINED, evaluated: 30}) == 0.0
-    assert one_row_frac({**TRAINED, ModelInput(False, (1, 8), in_eval=True): 30}) == 1.0, (
-        "it acts in eval mode"
-    )
+
+
+def test_what_acts_in_eval_mode_counts_beside_a_target_network() -> None:
+    acting, target = ModelInput(False, (1, 8), "eval"), ModelInput(False, (64, 8))
+    assert one_row_frac({**TRAINED, acting: 80, target: 20}) == 0.8
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from stoker.diagnose.causes.signals import Signals, signals
 from stoker.diagnose.summary import summarise
 from stoker.diagnose.verdict import verdict
 from stoker.model.finding import Outcome
-from stoker.model.record import PHASES, Blocking, OtherThreads, Place, Tick
+from stoker.model.record import PHASES, Blocking, Tick
 from stoker.model.run import Run
 
 Make = Any
@@ -119,15 +119,3 @@ def test_copies_are_taken_from_a_deep_window_where_counters_cannot_tell_them(
     found = seen(cards.run(make, SHARES, cards.record(cards.readings(60.0)), lead))
     assert found.gpu is not None
     assert found.gpu.copying_pct == 0.0
-
-
-def test_a_thread_that_holds_the_interpreter_is_named_where_it_computes(make: Make) -> None:
-    waits = Place(
-        ("/lib/python3.11/threading.py", 320, "Condition.wait"), ("/home/me/train.py", 30, "follow")
-    )
-    computes = Place(("/home/me/train.py", 9, "sum_up"), ("/home/me/train.py", 9, "sum_up"))
-    threads = OtherThreads(10.0, ((waits, 3.0), (computes, 0.5)), trains_first=True)
-    record = make.training(SHARES, other_threads=threads)
-    assert seen(make.run(record)).others_place == computes
-    rests = replace(threads, spent=threads.spent[:1])
-    assert seen(make.run(replace(record, other_threads=rests))).others_place == waits

@@ -180,21 +180,32 @@ def counting() -> int:
     return total
 
 
+def waiting() -> int:
+    total = 0
+    while total < 3:
+        total += 1
+    return total
+
+
+def jump_of(function) -> int:
+    found = list(dis.get_instructions(function))
+    return next(one.offset for one in found if "JUMP_BACKWARD" in one.opname)
+
+
 def test_python_that_computes_is_told_by_where_it_lets_go() -> None:
     """At a jump back; code of torch is not asked."""
-    found = list(dis.get_instructions(counting))
-    jump = next(one.offset for one in found if one.opname in ("JUMP_BACKWARD", "JUMP_ABSOLUTE"))
+    found, jump = list(dis.get_instructions(counting)), jump_of(counting)
     call = next(one.offset for one in found if one.opname.startswith("CALL"))
     of_torch = counting.__code__.replace(co_filename="/env/lib/python3.12/site-packages/torch/functional.py")
     of_python = counting.__code__.replace(co_filename=dis.__file__)
     found = [(counting.__code__, jump), (of_python, jump), (counting.__code__, call), (of_torch, jump)]
     assert [Places().computes([(one, 1, at)]) for one, at in found] == [True, True, False, False]
     assert not Places().computes([(counting.__code__, 1, -1)]), "it has not begun"
+    assert Places().computes([(waiting.__code__, 1, jump_of(waiting))])
 
 
 def test_looks_that_computed_are_counted_beside(driven) -> None:
-    jump = next(one.offset for one in dis.get_instructions(counting) if "JUMP" in one.opname)
-    line = (counting.__code__, 1, jump)
+    line = (counting.__code__, 1, jump_of(counting))
     driven.tick()
     driven.flush()
     driven.agent.pulse.stacks = [(0.0, wire.OTHER, False, [one]) for one in (line, (*line[:2], -1))]

@@ -53,6 +53,24 @@ def test_what_a_thread_spends_is_of_the_line_it_is_found_in(
     assert seen.row(other)["trains_first"] is False
 
 
+def test_what_a_thread_at_rest_has_spent_is_of_the_line_it_last_worked_in(
+    waiting: threading.Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, places = waiting.ident, Places()
+    spent = iter([{other: 1.0}, {other: 2.0}, {other: 4.0}])
+    monkeypatch.setattr(threads, "_cpu_times", lambda: next(spent).items())
+    at_work, at_rest = [(compile("0", "/home/me/train.py", "exec"), 9, -1)], threads.stack_of(other)
+    assert [places.rests(stack) for stack in (at_work, at_rest)] == [False, True]
+    looks = iter([at_work, at_rest])
+    monkeypatch.setattr(threads, "stack_of", lambda _: next(looks))
+    seen = OtherThreads(places)
+    for now in (10.0, 11.0, 12.0):
+        seen.look(now, ())
+    row = seen.row(other)
+    assert [seconds for _, seconds in row["spent"]] == [3.0]
+    assert places.new[row["spent"][0][0] - 1]["leaf"][:2] == ("/home/me/train.py", 9)
+
+
 def test_a_failure_ends_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_cpu_times", lambda: 1 / 0)
     seen = OtherThreads(Places())

@@ -47,6 +47,8 @@ class GpuSignals:
     """Counted: FP32 outside of the tensor cores, in products or in anything else."""
     host_alone_pct: Mapping[str, float] = field(default_factory=dict)
     """Of the window, by phase of the model: the GPU had nothing for longer than any launch takes."""
+    own_launches: bool = False
+    """The user's own code launches and does hardly anything else: from a deep window."""
 
 
 def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:
@@ -76,6 +78,7 @@ def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:
         chains=deep.chains if deep else None,
         memory=memory_trend(main.record, use.index, *main.window.span),
         fp32_pct=view.fp32_pct if view else None,
+        own_launches=budget.own_launches,
         host_alone_pct={
             cause.phase: cause.idle_pct or 0.0 for cause in budget.phases if cause.phase in COMPUTE
         },

@@ -110,10 +110,13 @@ def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
 
 
 def _launches(found: Signals, group: list[LineShare]) -> bool:
-    """Kernel after kernel, and no look found Python at work there: that is SK402, in this line."""
+    """Kernel after kernel, as a deep window saw, and no look found Python at work: that is SK402, in this
+    line. (Of looks alone, NumPy and a read of a file do not compute either.)"""
+    if found.gpu is None or not found.gpu.own_launches or found.own_code_rests():
+        return False
     looks, lost = sum(line.samples for line in group), found.own_code_lost()
-    idle = any(line.computes is None or line.computes > 0 for line in group) or looks < LAUNCHES_LOOKS
-    return not idle and lost > 0 and found.own_launching() >= LAUNCHES_FRAC * lost
+    known = looks >= LAUNCHES_LOOKS and all(line.computes == 0 for line in group)
+    return known and lost > 0 and found.own_launching() >= LAUNCHES_FRAC * lost
 
 
 def _computes(group: list[LineShare]) -> bool:
@@ -149,7 +152,9 @@ def _launching(found: Signals, group: list[LineShare]) -> float:
     """Of the window, in its phase. In the loss the user's own only where Python computes."""
     if group[0].phase == "other":
         return found.own_launching()
-    return found.gpu.launching_pct.get("loss", 0.0) / 100 if found.gpu and _computes(group) else 0.0
+    if found.gpu is None or found.reads_storm() or not _computes(group):
+        return 0.0
+    return found.gpu.launching_pct.get("loss", 0.0) / 100
 
 
 def _part(found: Signals, group: list[LineShare]) -> float:

@@ -10,7 +10,7 @@ from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
-from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC, WARNING_FRAC
+from stoker.diagnose.causes.thresholds import WARNING_FRAC
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK402", "launch-bound"
@@ -37,9 +37,10 @@ _FIXES = (
 def find(found: Signals) -> Finding | None:
     if found.gpu is None or split(found) or thrashing(found) or starved(found):
         return None
-    launching = _own(found)
+    launching = {phase: pct for phase, pct in _own(found).items() if pct > 0}
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
-    lost = (sum(launching.values()) - acting) / 100 - held_frac(found) - _without_core(found)
+    lost = (sum(launching.values()) - acting) / 100 - held_frac(found)
+    lost -= found.without_core() * sum(found.host_pct[phase] for phase in launching) / 100
     if lost < WARNING_FRAC and 100 * lost < found.gpu.unexplained_pct:
         return None  # it is inferred from what is left, and more than it is not known at all
     busiest = max(launching, key=launching.__getitem__, default="")
@@ -71,12 +72,6 @@ def _own(found: Signals) -> dict[str, float]:
     if found.reads_storm():
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching
-
-
-def _without_core(found: Signals) -> float:
-    """A thread that is ready and has no core launches nothing; less than SK504 speaks of may be anywhere."""
-    waits = found.core_wait_frac or 0.0
-    return waits if waits >= CORE_WAIT_FRAC else 0.0
 
 
 def _frac(pct: float | None) -> float | None:

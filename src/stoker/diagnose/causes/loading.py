@@ -11,8 +11,8 @@ from stoker.diagnose.causes.cause import number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
     COLLATE_FRAC,
-    CORE_WAIT_FRAC,
     CORES_BUSY_PCT,
+    CROWD_FRAC,
     EDGE_FRAC,
     EDGE_LEAN,
     EDGE_NEARLY_ALL,
@@ -46,10 +46,8 @@ def blame(found: Signals) -> Blame | None:
         return Blame.CORES if alone and not _waits(found) else Blame.MAIN_PROCESS
     if _restarts(found):
         return Blame.RESTART
-    if _crowds_itself(found):
-        return Blame.CORES
     if not _too_slow(found):
-        return None
+        return Blame.CORES if _crowds_itself(found) else None
     if collate_frac(found) >= COLLATE_FRAC:
         return Blame.COLLATE
     if _waits(found):
@@ -68,11 +66,13 @@ def _no_core_left(found: Signals) -> bool:
 
 
 def _crowds_itself(found: Signals) -> bool:
-    """The training thread waits for a core, and the run, workers first, has most of them: batches that are
-    ready are taken over late, too."""
-    used, allowed = found.cores_used, found.cores_allowed
-    crowded = used is not None and allowed is not None and used >= OWN_CORES_FRAC * allowed
-    return crowded and (found.core_wait_frac or 0.0) >= CORE_WAIT_FRAC
+    """The training thread waits for a core, and the run has most of them, its workers a good part: batches
+    that are ready are taken over late, too."""
+    view, used, allowed = found.loader, found.cores_used, found.cores_allowed
+    if view is None or used is None or allowed is None or used < OWN_CORES_FRAC * allowed:
+        return False
+    workers = view.workers * (view.busy_frac or 0.0) * (view.cpu_frac or 0.0)
+    return workers >= CROWD_FRAC * allowed and found.without_core() > 0
 
 
 def collate_frac(found: Signals) -> float:

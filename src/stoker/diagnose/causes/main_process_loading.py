@@ -57,10 +57,10 @@ def find(found: Signals) -> Finding | None:
 
 def _by_an_iterator(found: Signals) -> Finding | None:
     own = found.own_loading
-    if own is None:
+    if own is None or found.loader is not None:  # what follows a loader may be the way to the GPU
         return None
     lines = found.own_part_lines(own)
-    lost = found.own_part_lost(own)
+    lost = found.lost("other") * own.frac
     return finding(
         CODE,
         NAME,

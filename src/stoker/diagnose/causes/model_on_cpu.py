@@ -10,7 +10,7 @@ from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC, CPU_TRAINED_FRAC, NOTE_FRAC
+from stoker.diagnose.causes.thresholds import CPU_TRAINED_FRAC, NOTE_FRAC
 from stoker.model.finding import Finding, Fix
 from stoker.model.record import COMPUTE
 
@@ -36,15 +36,17 @@ def host_computes_pct(found: Signals) -> dict[str, float]:
     """Of the window, in the model's calls and, where there, in backward: the host computes by itself. Empty
     where that is too little to speak of, or has another reason: no core, or memory that is asked for again
     and again. Acting is left out: a small policy for it may well be on the CPU."""
-    no_core = starved(found) or (found.core_wait_frac or 0.0) >= CORE_WAIT_FRAC
-    if found.gpu is None or thrashing(found) or no_core:
+    if found.gpu is None or thrashing(found) or starved(found):
         return {}
     alone, infer_pct = found.gpu.host_alone_pct, found.host_pct["infer"]
     not_acting = 1 - min(1.0, found.acting_pct / infer_pct) if infer_pct > 0 else 0.0
     calls = {"forward": alone.get("forward", 0.0), "infer": alone.get("infer", 0.0) * not_acting}
     if sum(calls.values()) < 100 * NOTE_FRAC:
         return {}
-    return {**calls, "backward": alone.get("backward", 0.0) if calls["forward"] else 0.0}
+    told = {**calls, "backward": alone.get("backward", 0.0) if calls["forward"] else 0.0}
+    whole_pct = sum(told.values())
+    left = max(0.0, 1 - 100 * found.without_core() / whole_pct)
+    return {phase: pct * left for phase, pct in told.items()} if whole_pct * left >= 100 * NOTE_FRAC else {}
 
 
 def find(found: Signals) -> Finding | None:

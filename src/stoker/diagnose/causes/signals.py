@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +10,7 @@ from stoker.diagnose.causes.arrivals import Arrivals, arrivals
 from stoker.diagnose.causes.gpu_signals import GpuSignals, gpu_signals
 from stoker.diagnose.causes.thresholds import (
     COMPILES_ON_PCT,
+    CORE_WAIT_FRAC,
     ELSEWHERE_CORES,
     OTHERS_CORES,
     READS_FRAC,
@@ -36,7 +36,6 @@ from stoker.model.run import Run
 
 MAY_WAIT = ("data", "env", "h2d", "sync", "save", "compile")
 """Phases, beside the user's own code, in which the training thread may be off its core."""
-_RESTING = frozenset({"threading.py", "queue.py", "selectors.py", "socket.py", "connection.py"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,9 @@ class Signals:
     """Of the model, by phase: the line that calls it most often."""
     cpu_trained_frac: float = 0.0
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
-    own_step: OwnStep | None = None
     own_loading: OwnStep | None = None
     """Only where no environment is stepped: a replay buffer may be an iterator, too."""
+    own_step: OwnStep | None = None
     """A simulator no hook knows, where the model is asked for actions."""
     one_row_frac: float | None = None
     """Of the model's calls without gradients: those with one row of what is trained in batches."""
@@ -147,6 +146,12 @@ class Signals:
     def own_code_lost(self) -> float:
         """Of the window, in `other`."""
         return self.lost("other") + self.own_launching()
+
+    def without_core(self) -> float:
+        """Of the window, in whatever phase: the training thread is ready and has no core, so that it does
+        nothing. As much as SK504 speaks of; less may be anywhere."""
+        waits = self.core_wait_frac or 0.0
+        return waits if waits >= CORE_WAIT_FRAC else 0.0
 
     def lost_of_waiting(self, frac: float) -> float:
         """Of the window, where the training thread waited for so much of it: on a GPU no more than its idle
@@ -291,15 +296,7 @@ def _others_cores(threads: OtherThreads | None) -> float | None:
 
 
 def _others_place(threads: OtherThreads | None) -> Place | None:
-    """Where it was found at rest, its time went elsewhere: known if a look has found it there."""
-    if threads is None or not threads.spent:
-        return None
-    return max(threads.spent, key=lambda one: (not _rests_at(one[0]), one[1]))[0]
-
-
-def _rests_at(place: Place) -> bool:
-    """Waiting in Python's own code for another thread, a queue, a socket."""
-    return place.leaf is not None and os.path.basename(place.leaf[0]) in _RESTING
+    return max(threads.spent, key=lambda one: one[1])[0] if threads and threads.spent else None
 
 
 def _compile_late_pct(main: Trainer) -> float | None:

@@ -176,6 +176,9 @@ CLOCK_LOW_FRAC = 0.9
 CORE_WAIT_FRAC = 0.10
 """Of the window, ready to run and without a core. Own, 2026-11: as WARNING_FRAC, since a little of it is
 usual on any machine that has other things to do."""
+CROWD_FRAC = 0.4
+"""Of the allowed cores, on which the loader's workers compute: then they are in the training thread's way.
+Own, 2026-11."""
 QUOTA_PART = 0.5
 """Of the waiting for a core, held back by a CPU quota: then it is that. Own, 2026-11."""
 OWN_CORES_FRAC = 0.75
