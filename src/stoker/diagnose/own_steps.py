@@ -18,7 +18,7 @@ _MODEL = ("infer", "forward", "loss", "backward", "optim")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnStep:
+class OwnMethod:
     frac: float
     """Of the looks into `other`."""
     site: Place
@@ -27,15 +27,15 @@ class OwnStep:
     """All that were found below and at the lines that call it."""
 
 
-def own_step(record: ProcessRecord) -> OwnStep | None:
+def own_step(record: ProcessRecord) -> OwnMethod | None:
     return _own(record, _STEPS)
 
 
-def own_loading(record: ProcessRecord) -> OwnStep | None:
+def own_loading(record: ProcessRecord) -> OwnMethod | None:
     return _own(record, _ITERATORS)
 
 
-def _own(record: ProcessRecord, names: tuple[str, ...]) -> OwnStep | None:
+def _own(record: ProcessRecord, names: tuple[str, ...]) -> OwnMethod | None:
     training = [sample for sample in record.sampled if sample.stage == "train"]
     own = [sample for sample in training if sample.phase == "other"]
     total = sum(sample.count for sample in own)
@@ -50,7 +50,7 @@ def _own(record: ProcessRecord, names: tuple[str, ...]) -> OwnStep | None:
     if total < MIN_SAMPLES or not callers:
         return None
     line = max(callers, key=callers.__getitem__)
-    return OwnStep(sum(callers.values()) / total, Place(line, line), frozenset(lines))
+    return OwnMethod(sum(callers.values()) / total, Place(line, line), frozenset(lines))
 
 
 def _of_the_model(looks: list[Sampled]) -> set[str]:

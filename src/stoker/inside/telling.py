@@ -15,6 +15,8 @@ from .ticks import Ticks
 
 WORKER_S = 10.0
 LINES_MAX_S = 300.0
+JUMPS_TELL = sys.version_info >= (3, 11)
+"""An older Python has other jumps, or lets go of the interpreter anywhere."""
 
 
 class Telling:
@@ -199,10 +201,7 @@ class Telling:
         agent.places.new = []
         pulse = agent.pulse
         looks = {"lines": pulse.lines, "waits": pulse.waits}
-        if sys.version_info >= (
-            3,
-            11,
-        ):  # an older one has other jumps, or lets go of the interpreter anywhere
+        if JUMPS_TELL:
             looks["computes"] = pulse.computes
         writer.row(
             wire.LINES, {"samples": pulse.samples, **{name: _looks(counts) for name, counts in looks.items()}}

@@ -46,6 +46,7 @@ class OtherThreads:
         if self.last is not None:
             self.looked_s += now - self.last
         self.last = now
+        self.at_work = {thread: place for thread, place in self.at_work.items() if thread in self.before}
         for thread, cpu_s in list(self.before.items())[:THREADS_MAX]:
             spent_s = cpu_s - before.get(thread, cpu_s)
             if spent_s >= NOTICED_S and thread not in ours:

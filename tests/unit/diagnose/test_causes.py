@@ -14,7 +14,7 @@ from stoker.diagnose.chains import Chains
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.memory import MemoryTrend
 from stoker.diagnose.own_evaluations import OwnEvaluation
-from stoker.diagnose.own_steps import OwnStep
+from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
 from stoker.diagnose.verdict import judge, verdict_on
 from stoker.model.finding import Outcome, Severity
@@ -234,7 +234,7 @@ def test_environments_stepped_elsewhere_are_not_serial() -> None:
 
 def test_a_simulator_no_hook_knows_is_an_environment() -> None:
     host = {"infer": 5.0, "other": 50.0, "forward": 45.0}
-    found = seen(host, own_step=OwnStep(0.8, PLACE))
+    found = seen(host, own_step=OwnMethod(0.8, PLACE))
     (first, *_) = judge(found).findings
     assert (first.code, first.place) == ("SK301", PLACE)
     assert first.recoverable_frac == pytest.approx(0.4)
@@ -417,7 +417,7 @@ def test_lines_of_a_simulator_of_ones_own_are_told_with_it() -> None:
     lines = tuple(
         LineShare("other", Place(leaf, leaf), pct, 100) for leaf, pct in ((inside, 30.0), (beside, 10.0))
     )
-    stepped = OwnStep(0.75, PLACE, frozenset({inside}))
+    stepped = OwnMethod(0.75, PLACE, frozenset({inside}))
     found = seen({**WORK, "other": 40.0}, lines=lines, own_step=stepped)
     told = judge(found).findings
     assert [one.code for one in told] == ["SK301", "SK201"]
@@ -824,7 +824,7 @@ def test_a_part_on_the_cpu_has_its_backward_too() -> None:
 
 def test_an_iterator_of_ones_own_is_loading_by_the_training_thread() -> None:
     line = LineShare("other", PLACE, 36.0, 200)
-    loads = OwnStep(0.8, Place(("/home/me/train.py", 30, "main"), None), frozenset({LINE}))
+    loads = OwnMethod(0.8, Place(("/home/me/train.py", 30, "main"), None), frozenset({LINE}))
     found = seen({"other": 40.0, "forward": 60.0}, lines=(line,), own_loading=loads)
     (told,) = judge(found).findings
     assert (told.code, told.place, told.recoverable_frac) == ("SK101", PLACE, pytest.approx(0.32))

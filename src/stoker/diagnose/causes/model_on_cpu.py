@@ -80,6 +80,7 @@ def _untrained(found: Signals) -> Finding | None:
     if found.gpu is None or not calls:
         return None
     phase = max(_CALLS, key=calls.__getitem__)
+    where = "there and in its backward" if calls["backward"] > 0 else "there"
     lost = min(sum(calls.values()), found.gpu.idle_pct or 100.0) / 100
     return finding(
         CODE,
@@ -88,11 +89,7 @@ def _untrained(found: Signals) -> Finding | None:
         lost,
         found.lost_of,
         [
-            share(
-                "of the window the host computes by itself, there and in its backward", lost, _source(found)
-            )
-            if calls["backward"] > 0
-            else share("of the window the host computes there by itself", lost, _source(found)),
+            share(f"of the window the host computes {where} by itself", lost, _source(found)),
             share(
                 "of the training thread's time is in such calls", found.host_pct[phase] / 100, "host clock"
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES
-from stoker.diagnose.own_steps import OwnStep
+from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
@@ -51,7 +51,7 @@ def find(found: Signals) -> Finding | None:
     )
 
 
-def _own(found: Signals, step: OwnStep) -> Finding | None:
+def _own(found: Signals, step: OwnMethod) -> Finding | None:
     lost = found.own_part_lost(step)
     return finding(
         CODE,

@@ -26,7 +26,7 @@ from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.model_inputs import one_row_frac
 from stoker.diagnose.own_evaluations import OwnEvaluation, asked_ticks_frac, evaluated_at, own_evaluation
-from stoker.diagnose.own_steps import OwnStep, own_loading, own_step
+from stoker.diagnose.own_steps import OwnMethod, own_loading, own_step
 from stoker.diagnose.places import LineShare, call_site
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
@@ -97,9 +97,9 @@ class Signals:
     """Of the model, by phase: the line that calls it most often."""
     cpu_trained_frac: float = 0.0
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
-    own_loading: OwnStep | None = None
+    own_loading: OwnMethod | None = None
     """Only where no environment is stepped: a replay buffer may be an iterator, too."""
-    own_step: OwnStep | None = None
+    own_step: OwnMethod | None = None
     """A simulator no hook knows, where the model is asked for actions."""
     one_row_frac: float | None = None
     """Of the model's calls without gradients: those with one row of what is trained in batches."""
@@ -167,11 +167,11 @@ class Signals:
         elsewhere = sum(self.host_pct[phase] for phase in MAY_WAIT) / 100
         return own > 0 and self.off_core_frac - elsewhere >= RESTS_FRAC * own
 
-    def own_part_lost(self, own: OwnStep) -> float:
-        """Of the window, in a simulator or a loader no hook knows."""
+    def own_part_lost(self, own: OwnMethod) -> float:
+        """Of the window, with the launches of that part."""
         return self.own_code_lost() * own.frac
 
-    def own_part_lines(self, own: OwnStep | None) -> list[LineShare]:
+    def own_part_lines(self, own: OwnMethod | None) -> list[LineShare]:
         lines = own.lines if own is not None else ()
         return [line for line in self.lines if line.phase == "other" and line.place.leaf in lines]
 
@@ -383,7 +383,7 @@ def _call_sites(main: Trainer) -> dict[str, Place]:
     return {phase: site for phase, site in sites.items() if site is not None}
 
 
-def _own_step(main: Trainer) -> OwnStep | None:
+def _own_step(main: Trainer) -> OwnMethod | None:
     """None where environments are seen, or the model is never asked without gradients."""
     return None if _has_env(main) or not main.phase_pct["infer"] else own_step(main.record)
 

@@ -61,7 +61,7 @@ def window_verdict(main: Trainer, windows: Windows) -> tuple[bool, str]:
     window, found = main.window, main.window.steadiness
     if window.seconds < windows.min_s or window.content.ticks < windows.min_ticks:
         return False, (
-            f"{window.content.ticks:,} ticks in {window.seconds:.1f} s of steady training, a {windows.name} "
+            f"{window.content.ticks:,} ticks in {window.seconds:.2f} s of steady training, a {windows.name} "
             f"window needs {windows.min_ticks} ticks and {windows.min_s:g} s"
         )
     if found is None or found.verdict is not Verdict.UNSTEADY:
