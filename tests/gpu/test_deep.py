@@ -185,6 +185,17 @@ def test_copies_are_told_apart(tmp_path: Path, memory: str) -> None:
     assert copies.moved_bytes in (None, 64 * 64 * 4 * copies.count)
 
 
+def test_a_wait_inside_of_torch_is_seen(tmp_path: Path) -> None:
+    done = watched(tmp_path, "masked", SHORTER)
+    assert done.record.deep.taken, done.record.deep.why
+    waits = done.use.hidden_waits
+    keep(
+        "masked", threads=done.record.deep.threads, **{phase: wait.per_tick for phase, wait in waits.items()}
+    )
+    assert waits["other"].per_tick == pytest.approx(1.0, abs=0.1)
+    assert "other" not in watched(tmp_path, "pageable", SHORTER).use.hidden_waits, "those copies have a hook"
+
+
 def test_cuda_graphs_are_left_alone_by_itself(tmp_path: Path) -> None:
     expected = plain("graph", STEPS["graph"])
     done = watched(tmp_path, "graph", STEPS["graph"], "auto")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from stoker.diagnose.chains import Chains, chains
+from stoker.diagnose.hidden_waits import HiddenWait, hidden_waits
 from stoker.model.deep import Activity, DeepTrace, DeviceEvent, HostSpan
 
 SHORT_KERNEL_S = 10e-6
@@ -126,6 +127,8 @@ class DeviceUse:
     """Of all kernel time: matrix products in FP32 without tensor cores, by their names."""
     chains: Chains | None = None
     """Of torch's own kernels for element by element operations."""
+    hidden_waits: dict[str, HiddenWait] = field(default_factory=dict)
+    """Of the training thread, by the phase in which it waited inside of torch."""
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -185,6 +188,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         host_s=by_phase([window], trace.host),
         plain_fp32_frac=_named_frac(kernels, _PLAIN_FP32),
         chains=chains(kernels),
+        hidden_waits=hidden_waits(trace, window, by_phase),
     )
 
 

@@ -202,7 +202,9 @@ class DeepWindow:
             return
         origin = self.ticks[self.start]
         extract = Extract(clock, int(origin * 1e9))
-        extract.take_events(results.events(), getattr(torch._C._autograd.DeviceType, "CUDA", None))
+        events = results.events()
+        extract.take_events(events, getattr(torch._C._autograd.DeviceType, "CUDA", None))
+        extract.take_waits(events)
         extract.take_host(self.tape.spans(), self.ticks[self.start :])
         file = self.write(extract.text())
         self.stall_s["extract"] = perf_counter() - began
@@ -221,6 +223,7 @@ class DeepWindow:
             "cuda_graphs": self.use.captures > 0,
             "file": file,
             "names": extract.names.table(),
+            "threads": _as_kineto_names(threading.get_ident(), threading.get_native_id()),
         }
 
     def resume(self):
@@ -347,6 +350,12 @@ class _quiet_kineto:
     def __exit__(self, *_):
         if self.ours:
             os.environ.pop("KINETO_LOG_LEVEL", None)
+
+
+def _as_kineto_names(ident, native):
+    """The thread of a call into CUDA: by the system's number, or by the lower half of pthread's."""
+    low = ident & 0xFFFFFFFF
+    return [native, low, low - (1 << 32)]
 
 
 def _untimed(function):

@@ -8,17 +8,26 @@ Reading an event's fields costs under 2 us (torch 2.13, CPU events, 2026-11), no
 export, which for a launch-bound second would be tens of MB and is not written. A kernel's breadth (blocks
 per SM) and its estimated occupancy stand only in a text per event (`metadata_json`, pytorch PR 161624 of
 2025-09): it is read for a few thousand kernels, every n-th, and for copies, to have their bytes.
+
+Of the host's calls into CUDA those are kept that waited: an index by a mask waits for the GPU inside of
+torch, where no hook can be.
 """
 
 import re
 import time
+from itertools import islice
 from time import perf_counter_ns
 
 from . import wire
 
 DETAILS_MAX = 5_000
 FAR_NS = 60_000_000_000
+WAITED_NS = 20_000
+"""A call that only asks, or hands a copy over, is done sooner."""
+WAITS_MAX = 20_000
 _KINDS = {"kernel": wire.KERNEL, "gpu_memcpy": wire.COPY, "gpu_memset": wire.FILL}
+_HOST_CALLS = ("cuda_runtime", "cuda_driver")
+_WAITS = re.compile(r"Synchronize|Memcpy")
 _NO_WORK = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event", "Activity Buffer Request")
 _BLOCKS = re.compile(r'"blocks per SM": ([0-9.]+)')
 _OCCUPANCY = re.compile(r'"est\. achieved occupancy %": ([0-9.]+)')
@@ -96,6 +105,15 @@ class Extract:
             copies += kind == wire.COPY
             detailed = number % every == 0 if kind == wire.KERNEL else copies <= DETAILS_MAX
             self.rows.append(self._row(kind, event, detailed and self.detailed))
+
+    def take_waits(self, events):
+        """Torch that does not say what an event is tells none."""
+        if not events or not hasattr(events[0], "activity_type"):
+            return
+        calls = (event for event in events if event.activity_type() in _HOST_CALLS)
+        lasting = (event for event in calls if event.duration_ns() >= WAITED_NS)
+        waits = (event for event in lasting if _WAITS.search(event.name()))
+        self.rows += [self._row(wire.WAIT, event, False) for event in islice(waits, WAITS_MAX)]
 
     def _row(self, kind, event, detailed):
         start_ns = self.clock.perf_ns(event.start_ns()) - self.origin_ns

@@ -57,13 +57,13 @@ DEEP_COLUMNS = (
     "start_ns",
     "dur_ns",
     "device",
-    "stream",
-    "name",  # of a kernel, copy or fill: its place in `names`; of the host: its phase
+    "stream",  # of a wait: the thread
+    "name",  # of a kernel, copy, fill or wait: its place in `names`; of the host: its phase
     "bytes",
     "sm_milli",  # blocks per SM, in thousandths
     "occupancy_pct",
 )
-KERNEL, COPY, FILL, HOST, TICK = range(5)
+KERNEL, COPY, FILL, HOST, TICK, WAIT = range(6)
 DEEP_EVENTS_MAX = 200_000
 DEEP_NAMES_MAX = 5_000
 DEEP_NAME_MAX = 300

@@ -38,6 +38,8 @@ class DeepNote:
     cuda_graphs: bool = False
     file: str = ""
     names: tuple[str, ...] = ()
+    threads: tuple[int, ...] = ()
+    """What the training thread may be called in the waits; none: those were not recorded."""
 
     @property
     def taken(self) -> bool:
@@ -72,11 +74,21 @@ class HostSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class HostWait:
+    """A call into CUDA of the training thread's that lasted: for a stream, a device, a copy."""
+
+    start_s: float
+    end_s: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeepTrace:
     note: DeepNote
     events: tuple[DeviceEvent, ...]
     host: tuple[HostSpan, ...]
     ticks_s: tuple[float, ...]
+    waits: tuple[HostWait, ...] = ()
 
     @property
     def seconds(self) -> float:

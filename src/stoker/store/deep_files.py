@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 
 from stoker.inside import wire
-from stoker.model.deep import Activity, DeepNote, DeepTrace, DeviceEvent, HostSpan
+from stoker.model.deep import Activity, DeepNote, DeepTrace, DeviceEvent, HostSpan, HostWait
 from stoker.model.record import PHASES
 from stoker.store.rows import Row, tsv_rows
 
@@ -38,6 +38,7 @@ def read_note(row: Row) -> DeepNote:
         cuda_graphs=bool(row["cuda_graphs"]),
         file=Path(str(row["file"])).name,  # a file of that folder, whatever the row says
         names=tuple(str(name) for name in row["names"]),
+        threads=tuple(int(number) for number in row.get("threads", ())),
     )
 
 
@@ -49,6 +50,7 @@ def read_trace(folder: Path, note: DeepNote) -> DeepTrace | None:
     events: list[DeviceEvent] = []
     host: list[HostSpan] = []
     ticks: list[float] = []
+    waits: list[HostWait] = []
     for row in tsv_rows(path):
         if len(row) != len(wire.DEEP_COLUMNS):
             continue
@@ -56,10 +58,14 @@ def read_trace(folder: Path, note: DeepNote) -> DeepTrace | None:
             host.append(HostSpan(row[1] / 1e9, (row[1] + row[2]) / 1e9, PHASES[row[5]]))
         elif row[0] == wire.TICK:
             ticks.append(row[1] / 1e9)
+        elif row[0] == wire.WAIT:
+            if row[4] in note.threads:
+                waits.append(HostWait(row[1] / 1e9, (row[1] + row[2]) / 1e9, _name(row[5], note.names)))
         elif row[0] in _KINDS:
             events.append(_event(row, note.names))
     events.sort(key=lambda event: event.start_s)
-    return DeepTrace(note, tuple(events), tuple(host), tuple(ticks))
+    waits.sort(key=lambda wait: wait.start_s)
+    return DeepTrace(note, tuple(events), tuple(host), tuple(ticks), tuple(waits))
 
 
 def _event(row: list[int], names: tuple[str, ...]) -> DeviceEvent:
@@ -70,8 +76,12 @@ def _event(row: list[int], names: tuple[str, ...]) -> DeviceEvent:
         (start_ns + max(0, length_ns)) / 1e9,
         device,
         stream,
-        names[name] if 0 <= name < len(names) else "?",
+        _name(name, names),
         moved if moved >= 0 else None,
         breadth / 1000 if breadth >= 0 else None,
         occupancy if occupancy >= 0 else None,
     )
+
+
+def _name(index: int, names: tuple[str, ...]) -> str:
+    return names[index] if 0 <= index < len(names) else "?"

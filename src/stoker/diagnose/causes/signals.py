@@ -12,6 +12,8 @@ from stoker.diagnose.causes.thresholds import (
     COMPILES_ON_PCT,
     CORE_WAIT_FRAC,
     ELSEWHERE_CORES,
+    HIDDEN_LINE_FRAC,
+    HIDDEN_WAIT_PCT,
     OTHERS_CORES,
     READS_FRAC,
     READS_STORM,
@@ -45,6 +47,8 @@ class BlockingLine:
     per_tick: float
     pct: float
     """Of the window, host clock."""
+    hidden: bool = False
+    """Inside of torch: from a deep window, and its line from looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +246,7 @@ def signals(summary: Summary) -> Signals | None:
         compute_pct=main.compute_pct,
         loss_is_work=main.phase_pct["loss"] <= model_pct,
         lines=tuple(main.lines),
-        blocking=tuple(_blocking(main)),
+        blocking=(*_blocking(main), *_hidden(main, use)),
         loader=view,
         demand_per_s=_demand_per_s(main, view),
         epochs=view.loader.epochs if view else 0,
@@ -326,6 +330,24 @@ def _blocking(main: Trainer) -> list[BlockingLine]:
         for line in main.lines
         if line.exact and ticks
     ]
+
+
+def _hidden(main: Trainer, use: GpuUse | None) -> list[BlockingLine]:
+    """Waits inside of torch, as a deep window saw them, each in the line of its phase that looks found most
+    often and never computing: it takes at least the wait."""
+    if use is None or use.deep is None or not main.window.content.ticks:
+        return []
+    tick_s = main.window.seconds / main.window.content.ticks
+    found = []
+    for phase, wait in use.deep.hidden_waits.items():
+        if wait.per_tick is None or wait.per_tick_s is None:
+            continue
+        pct = min(100 * wait.per_tick_s / tick_s, main.phase_pct[phase])
+        lines = (one for one in main.lines if one.phase == phase and one.place.leaf and not one.computes)
+        line = next((one for one in lines if one.pct >= HIDDEN_LINE_FRAC * pct), None)
+        if line is not None and pct >= HIDDEN_WAIT_PCT:
+            found.append(BlockingLine("sync", line.place, wait.per_tick, pct, hidden=True))
+    return found
 
 
 def _demand_per_s(main: Trainer, view: LoaderView | None) -> float | None:

@@ -22,6 +22,11 @@ _FIXES = (
         "if mask.any(): x = x[mask]",
         "x = torch.where(mask, x, 0)",
     ),
+    Fix(
+        "no index by a mask, nor unique, nonzero, repeat_interleave, whose sizes only the GPU knows",
+        "table[cells[found]] = values[found]",
+        'table.scatter_reduce_(0, cells, torch.where(found, values, 0), "amax")',
+    ),
 )
 
 
@@ -30,6 +35,7 @@ def find(found: Signals) -> Finding | None:
     if found.gpu is None or not lines or split(found):
         return None
     line = max(lines, key=lambda one: one.pct)
+    inside_pct = sum(one.pct for one in lines if one.hidden)
     return finding(
         CODE,
         NAME,
@@ -37,8 +43,22 @@ def find(found: Signals) -> Finding | None:
         recoverable(found, sum(one.pct for one in lines)),
         found.lost_of,
         [
-            number("this line reads {} times a tick", line.per_tick, "1/tick", "host clock"),
-            share("of the thread's time is waiting for the GPU", found.host_pct["sync"] / 100, "host clock"),
+            number(
+                "this line waits {} times a tick" if line.hidden else "this line reads {} times a tick",
+                line.per_tick,
+                "1/tick",
+                "deep" if line.hidden else "host clock",
+            ),
+            share("of the thread's time is waiting for the GPU", found.host_pct["sync"] / 100, "host clock")
+            if found.host_pct["sync"]
+            else None,
+            share(
+                "of its time is waiting inside of torch (an index by a mask, a size)",
+                inside_pct / 100,
+                "deep",
+            )
+            if inside_pct
+            else None,
             share("of the window the GPU idles", (found.gpu.idle_pct or 0.0) / 100, found.gpu.source),
         ],
         "leave the read out for a short run: ticks/s rise",

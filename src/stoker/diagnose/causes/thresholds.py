@@ -151,6 +151,9 @@ FP32_FRAC = 0.2
 0.33, 30 others at most 0.12 (H200, 2026-11-16). Own."""
 BROAD_FRAC = 0.8
 """Real work of busy, from which on kernels fill the card: own, 2026-11."""
+HIDDEN_WAIT_PCT, HIDDEN_LINE_FRAC = 2.0, 0.5
+"""Waits inside of torch, of the window: with less they are not put to a line. And as much of that the line
+has to have by looks. Own, 2026-11."""
 READS_STORM = 4.0
 READS_FRAC = 0.05
 """Reads a tick, and their part of the thread's time, from which on the launches between them are small

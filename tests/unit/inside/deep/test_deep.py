@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -77,6 +78,29 @@ def test_its_events_are_on_our_clock(make, driven) -> None:
     assert use.busy_frac == pytest.approx(0.5)
     assert use.kernels_per_tick == 1
     assert record.deep.clock_us == 0
+
+
+def test_calls_of_the_training_thread_that_waited_are_kept(make, driven) -> None:
+    """Not those that were done at once, that wait for nothing, or are another thread's."""
+    trained = make()
+    trained.ticks(DUE + 1)
+    now, here = driven.clock.now + 0.5, threading.get_native_id()
+    calls = [
+        ("cudaStreamSynchronize", 0.040, here),
+        ("cudaStreamSynchronize", 0.000_005, here),
+        ("cudaLaunchKernel", 0.040, here),
+        ("cudaEventSynchronize", 0.040, here + 1),
+    ]
+    trained.torch.events += [
+        trained.torch.event("cuda_runtime", name, now, seconds, stream=thread)
+        for name, seconds, thread in calls
+    ]
+    trained.ticks(8)
+    trace = read_trace(driven.folder, trained.read().deep)
+    assert trace is not None
+    (wait,) = trace.waits
+    assert (wait.name, wait.end_s - wait.start_s) == ("cudaStreamSynchronize", pytest.approx(0.040))
+    assert all(event.name == "gemm" for event in trace.events)
 
 
 def test_no_window_and_no_tick_contains_it(make, driven) -> None:

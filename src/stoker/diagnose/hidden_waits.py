@@ -1,0 +1,64 @@
+"""Waits for the GPU inside of torch: an index by a mask, `torch.unique`, a number made into a size.
+
+No hook can be there. A deep window has the host's calls into CUDA that lasted. Those in which the thread was
+in a phase that is no wait of its own are told here: calls that synchronise, and copies to or from the host's
+memory. A copy within the device may stand in a full queue as any launch does: that is no wait.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stoker.model.deep import Activity, DeepTrace, HostSpan, HostWait
+from stoker.model.record import COMPUTE
+
+IN = COMPUTE | {"other"}
+RETURNS_S = 50e-6
+"""A call returns so soon after the copy it waited for. Own, 2026-11."""
+
+Interval = tuple[float, float]
+ByPhase = Callable[[Sequence[Interval], Sequence[HostSpan]], Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenWait:
+    count: int
+    seconds: float
+    per_tick: float | None
+    per_tick_s: float | None
+
+
+def hidden_waits(trace: DeepTrace, window: Interval, by_phase: ByPhase) -> dict[str, HiddenWait]:
+    ticks = sum(window[0] < tick <= window[1] + 1e-6 for tick in trace.ticks_s)
+    copied = sorted(
+        event.end_s for event in trace.events if event.kind is Activity.COPY and _of_host(event.name)
+    )
+    found: dict[str, list[float]] = {}
+    for wait in trace.waits:
+        if window[0] <= wait.start_s and wait.end_s <= window[1] and _waits(wait, copied):
+            spent = by_phase([(wait.start_s, wait.end_s)], trace.host)
+            phase = next(iter(spent), "")
+            if phase in IN:
+                found.setdefault(phase, []).append(spent[phase])
+    return {phase: _summed(lengths, ticks) for phase, lengths in found.items()}
+
+
+def _summed(lengths: Sequence[float], ticks: int) -> HiddenWait:
+    seconds = sum(lengths)
+    return HiddenWait(
+        len(lengths), seconds, len(lengths) / ticks if ticks else None, seconds / ticks if ticks else None
+    )
+
+
+def _of_host(name: str) -> bool:
+    return "HtoD" in name or "DtoH" in name
+
+
+def _waits(wait: HostWait, copied: Sequence[float]) -> bool:
+    """`copied`: when copies to or from the host were done, in order."""
+    if "Synchronize" in wait.name:
+        return True
+    index = bisect_left(copied, wait.start_s)
+    return index < len(copied) and copied[index] <= wait.end_s + RETURNS_S
