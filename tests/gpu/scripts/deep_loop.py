@@ -2,8 +2,8 @@
 
 `launch` many small layers; `conv` a small ResNet in bf16; `compiled` and `reduce` torch.compile in two modes;
 `graph` a captured forward and backward with an eager optimizer; `pageable` and `pinned` copy their rows to
-the device at each step; `masked` picks rows by a mask behind a product of 0.4 ms; `scheduled`, `within` and `later` use a torch.profiler of their own: all the time, in
-the middle of Stoker's window, and after it.
+the device at each step; `masked` picks rows by a mask behind a product of 0.4 ms; `scheduled`, `within` and
+`later` use a torch.profiler of their own: all the time, in the middle of Stoker's window, and after it.
 """
 
 import os
