@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from stoker.diagnose.chains import Chains, chains
-from stoker.diagnose.hidden_waits import HiddenWait, hidden_waits
+from stoker.diagnose.hidden_waits import HiddenWait, driver_memory_s, hidden_waits
 from stoker.model.deep import Activity, DeepTrace, DeviceEvent, HostSpan
 
 SHORT_KERNEL_S = 10e-6
@@ -129,6 +129,8 @@ class DeviceUse:
     """Of torch's own kernels for element by element operations."""
     hidden_waits: dict[str, HiddenWait] = field(default_factory=dict)
     """Of the training thread, by the phase in which it waited inside of torch."""
+    driver_memory_s: Mapping[str, float] | None = None
+    """In which memory was asked of the driver or given back, by phase; None: not recorded."""
 
 
 def use_by_device(trace: DeepTrace) -> tuple[DeviceUse, ...]:
@@ -189,6 +191,7 @@ def _device(trace: DeepTrace, device: int) -> DeviceUse:
         plain_fp32_frac=_named_frac(kernels, _PLAIN_FP32),
         chains=chains(kernels),
         hidden_waits=hidden_waits(trace, window, by_phase),
+        driver_memory_s=driver_memory_s(trace, window, by_phase),
     )
 
 

@@ -1,8 +1,10 @@
-"""Waits for the GPU inside of torch: an index by a mask, `torch.unique`, a number made into a size.
+"""What the host's calls into CUDA tell that lasted in a deep window.
 
-No hook can be there. A deep window has the host's calls into CUDA that lasted. Those in which the thread was
-in a phase that is no wait of its own are told here: calls that synchronise, and copies to or from the host's
-memory. A copy within the device may stand in a full queue as any launch does: that is no wait.
+*Waits* for the GPU inside of torch, where no hook can be: an index by a mask, `torch.unique`, a number made
+into a size. They are calls of the training thread that synchronise, or copy to or from the host's memory, in
+a phase that is no wait of its own. A copy within the device may stand in a full queue as any launch does.
+
+*Memory* asked of the driver and given back, which torch's cache is there to avoid; in any thread.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from stoker.model.deep import Activity, DeepTrace, HostSpan, HostWait
 from stoker.model.record import COMPUTE
 
 IN = COMPUTE | {"other"}
+_MEMORY = ("cudaMalloc", "cudaFree", "cuMem")
+WAITED_S = 20e-6
 RETURNS_S = 50e-6
 """A call returns so soon after the copy it waited for. Own, 2026-11."""
 
@@ -37,7 +41,8 @@ def hidden_waits(trace: DeepTrace, window: Interval, by_phase: ByPhase) -> dict[
     )
     found: dict[str, list[float]] = {}
     for wait in trace.waits:
-        if window[0] <= wait.start_s and wait.end_s <= window[1] and _waits(wait, copied):
+        inside = window[0] <= wait.start_s and wait.end_s <= window[1]
+        if inside and wait.own and wait.end_s - wait.start_s >= WAITED_S and _waits(wait, copied):
             spent = by_phase([(wait.start_s, wait.end_s)], trace.host)
             phase = next(iter(spent), "")
             if phase in IN:
@@ -62,3 +67,15 @@ def _waits(wait: HostWait, copied: Sequence[float]) -> bool:
         return True
     index = bisect_left(copied, wait.start_s)
     return index < len(copied) and copied[index] <= wait.end_s + RETURNS_S
+
+
+def driver_memory_s(trace: DeepTrace, window: Interval, by_phase: ByPhase) -> Mapping[str, float] | None:
+    """Seconds of the window, by the phase the training thread was in. None: such calls were not recorded."""
+    if not trace.note.threads:
+        return None
+    calls = sorted(
+        (max(window[0], wait.start_s), min(window[1], wait.end_s))
+        for wait in trace.waits
+        if wait.name.startswith(_MEMORY)
+    )
+    return by_phase([call for call in calls if call[0] < call[1]], trace.host)

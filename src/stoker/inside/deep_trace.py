@@ -9,8 +9,8 @@ export, which for a launch-bound second would be tens of MB and is not written. 
 per SM) and its estimated occupancy stand only in a text per event (`metadata_json`, pytorch PR 161624 of
 2025-09): it is read for a few thousand kernels, every n-th, and for copies, to have their bytes.
 
-Of the host's calls into CUDA those are kept that waited: an index by a mask waits for the GPU inside of
-torch, where no hook can be.
+Of the host's calls into CUDA those are kept that lasted, and waited or asked for memory: an index by a mask
+waits for the GPU inside of torch, where no hook can be.
 """
 
 import re
@@ -22,12 +22,14 @@ from . import wire
 
 DETAILS_MAX = 5_000
 FAR_NS = 60_000_000_000
-WAITED_NS = 20_000
-"""A call that only asks, or hands a copy over, is done sooner."""
+LASTED_NS = 10_000
+"""A launch, and a call that only asks or hands a copy over, is done sooner."""
 WAITS_MAX = 20_000
 _KINDS = {"kernel": wire.KERNEL, "gpu_memcpy": wire.COPY, "gpu_memset": wire.FILL}
 _HOST_CALLS = ("cuda_runtime", "cuda_driver")
-_WAITS = re.compile(r"Synchronize|Memcpy")
+_KEPT_CALLS = re.compile(
+    r"Synchronize|Memcpy|^cuda(Malloc|Free)(Async)?(_|$)|^cuMem(Create|Map|Unmap|Release)"
+)
 _NO_WORK = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event", "Activity Buffer Request")
 _BLOCKS = re.compile(r'"blocks per SM": ([0-9.]+)')
 _OCCUPANCY = re.compile(r'"est\. achieved occupancy %": ([0-9.]+)')
@@ -111,8 +113,8 @@ class Extract:
         if not events or not hasattr(events[0], "activity_type"):
             return
         calls = (event for event in events if event.activity_type() in _HOST_CALLS)
-        lasting = (event for event in calls if event.duration_ns() >= WAITED_NS)
-        waits = (event for event in lasting if _WAITS.search(event.name()))
+        lasting = (event for event in calls if event.duration_ns() >= LASTED_NS)
+        waits = (event for event in lasting if _KEPT_CALLS.search(event.name()))
         self.rows += [self._row(wire.WAIT, event, False) for event in islice(waits, WAITS_MAX)]
 
     def _row(self, kind, event, detailed):

@@ -75,11 +75,13 @@ class HostSpan:
 
 @dataclass(frozen=True, slots=True)
 class HostWait:
-    """A call into CUDA of the training thread's that lasted: for a stream, a device, a copy."""
+    """A call into CUDA that lasted: it waited for a stream, a device or a copy, or asked for memory."""
 
     start_s: float
     end_s: float
     name: str
+    own: bool = True
+    """Of the training thread; else of backward's, say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,8 @@ def read_trace(folder: Path, note: DeepNote) -> DeepTrace | None:
         elif row[0] == wire.TICK:
             ticks.append(row[1] / 1e9)
         elif row[0] == wire.WAIT:
-            if row[4] in note.threads:
-                waits.append(HostWait(row[1] / 1e9, (row[1] + row[2]) / 1e9, _name(row[5], note.names)))
+            name, own = _name(row[5], note.names), row[4] in note.threads
+            waits.append(HostWait(row[1] / 1e9, (row[1] + row[2]) / 1e9, name, own))
         elif row[0] in _KINDS:
             events.append(_event(row, note.names))
     events.sort(key=lambda event: event.start_s)

@@ -900,3 +900,24 @@ def test_a_model_asked_in_every_tick_is_a_part_of_the_step() -> None:
 def test_epochs_of_two_batches(edge: float, restarts: bool) -> None:
     found = loading(epochs=60, edge_data_frac=edge, edge_tick_frac=0.5)
     assert (judge(found).findings[0].code == "SK106") is restarts
+
+
+def test_an_emptied_cache_hides_nothing_where_a_deep_window_tells_what_its_calls_take() -> None:
+    words = Place(("/home/me/train.py", 30, "words"), None)
+    lines = (
+        LineShare("other", words, 40.0, 150, computes=30),
+        LineShare("other", PLACE, 20.0, 80, computes=0),
+    )
+    memory = MemoryTrend(frees_per_tick=20.0)
+    card = gpu(idle_pct=70.0, launching_pct={"forward": 15.0}, memory=memory)
+    found = on_gpu({"other": 50.0}, {"other": 60.0, "forward": 40.0}, gpu=card, lines=lines)
+    assert codes(found) == ["SK407"], "nobody knows what is left"
+    told = {"other": 18.0, "forward": 5.0}
+    said = judge(replace(found, gpu=replace(card, driver_memory_pct=told))).findings
+    assert {one.code: one.recoverable_frac for one in said} == {
+        "SK201": pytest.approx(0.33, abs=0.01),
+        "SK407": pytest.approx(0.23),
+        "SK402": pytest.approx(0.10),
+    }
+    places = {one.code: one.place for one in said}
+    assert (places["SK201"], places["SK407"]) == (words, PLACE)

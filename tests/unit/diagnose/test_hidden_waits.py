@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,3 +99,17 @@ def test_it_is_reads_in_every_tick_and_its_line_the_one_looks_find(verdict: Any)
 def test_a_wait_now_and_then_is_not(verdict: Any) -> None:
     codes, _ = verdict(trace(*in_own_code(SYNC)[:3]))
     assert codes == ["SK201"]
+
+
+def test_another_threads_waits_are_not_the_trainings() -> None:
+    theirs = [HostWait(one.start_s, one.end_s, one.name, own=False) for one in in_own_code(SYNC)]
+    assert found(trace(*theirs)) == {}
+
+
+def test_memory_asked_of_the_driver_is_told_by_phase_whoever_asks() -> None:
+    calls = [HostWait(0.01, 0.02, "cudaMalloc", own=False), HostWait(0.06, 0.09, "cudaFree")]
+    seen = trace(*calls, *in_own_code(SYNC))
+    (unknown,) = use_by_device(seen)
+    assert unknown.driver_memory_s is None, "recorded before such calls were"
+    (use,) = use_by_device(replace(seen, note=replace(seen.note, threads=(7,))))
+    assert use.driver_memory_s == pytest.approx({"other": 0.03, "forward": 0.01})

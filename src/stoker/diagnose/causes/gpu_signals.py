@@ -47,6 +47,8 @@ class GpuSignals:
     """Counted: FP32 outside of the tensor cores, in products or in anything else."""
     host_alone_pct: Mapping[str, float] = field(default_factory=dict)
     """Of the window, by phase of the model: the GPU had nothing for longer than any launch takes."""
+    driver_memory_pct: Mapping[str, float] | None = None
+    """Of the window, by phase: memory is asked of the driver or given back; from a deep window."""
     own_launches: bool = False
     """The user's own code launches and does hardly anything else: from a deep window."""
 
@@ -78,11 +80,21 @@ def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:
         chains=deep.chains if deep else None,
         memory=memory_trend(main.record, use.index, *main.window.span),
         fp32_pct=view.fp32_pct if view else None,
+        driver_memory_pct=_driver_memory_pct(use, main),
         own_launches=budget.own_launches,
         host_alone_pct={
             cause.phase: cause.idle_pct or 0.0 for cause in budget.phases if cause.phase in COMPUTE
         },
     )
+
+
+def _driver_memory_pct(use: GpuUse, main: Trainer) -> dict[str, float] | None:
+    """A tick takes as long for it as without the profiler."""
+    ticks, deep = main.window.content.ticks, use.deep
+    if deep is None or deep.driver_memory_s is None or not ticks or not deep.ticks:
+        return None
+    usual_s = deep.ticks * main.window.seconds / ticks
+    return {phase: 100 * seconds / usual_s for phase, seconds in deep.driver_memory_s.items()}
 
 
 def _copying_pct(use: GpuUse, main: Trainer) -> float:

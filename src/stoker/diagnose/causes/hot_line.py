@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stoker.diagnose.causes.allocator_thrash import thrashing
+from stoker.diagnose.causes.allocator_thrash import emptying_line, hides_the_rest, thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.main_process_loading import loaded
 from stoker.diagnose.causes.serial_env import simulated
@@ -54,7 +54,7 @@ _WAIT_FIXES = (
 
 def find(found: Signals) -> Finding | None:
     group = _hottest(found)
-    if not group or thrashing(found):
+    if not group or hides_the_rest(found):
         return None
     line, lost = group[0], _lost(found, group)
     what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
@@ -95,6 +95,8 @@ def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
     own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
     others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
+    emptying = emptying_line(found) if thrashing(found) else None
+    others += [emptying] if emptying else []
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
     groups = [group for group in groups if not _launches(found, group) and _is_no_work(found, group)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.allocator_thrash import thrashing
+from stoker.diagnose.causes.allocator_thrash import driver_memory_pct, hides_the_rest
 from stoker.diagnose.causes.cause import Cause, finding, share
 from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.held_interpreter import held_frac
@@ -35,7 +35,7 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.gpu is None or split(found) or thrashing(found) or starved(found):
+    if found.gpu is None or split(found) or hides_the_rest(found) or starved(found):
         return None
     launching = {phase: pct for phase, pct in _own(found).items() if pct > 0}
     acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
@@ -68,7 +68,11 @@ def _own(found: Signals) -> dict[str, float]:
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
     hot = {phase: 100 * frac for phase, frac in hot_launching(found).items()}
     taken = {**host_computes_pct(found), **hot}
-    launching = {phase: max(0.0, pct - taken.get(phase, 0.0)) for phase, pct in launching.items()}
+    memory = driver_memory_pct(found)
+    launching = {
+        phase: max(0.0, pct - taken.get(phase, 0.0) - memory.get(phase, 0.0))
+        for phase, pct in launching.items()
+    }
     if found.reads_storm():
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching

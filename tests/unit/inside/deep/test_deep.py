@@ -80,8 +80,8 @@ def test_its_events_are_on_our_clock(make, driven) -> None:
     assert record.deep.clock_us == 0
 
 
-def test_calls_of_the_training_thread_that_waited_are_kept(make, driven) -> None:
-    """Not those that were done at once, that wait for nothing, or are another thread's."""
+def test_calls_that_waited_or_asked_for_memory_are_kept(make, driven) -> None:
+    """Not those that were done at once, nor launches in a full queue; and whose they are is told."""
     trained = make()
     trained.ticks(DUE + 1)
     now, here = driven.clock.now + 0.5, threading.get_native_id()
@@ -90,6 +90,8 @@ def test_calls_of_the_training_thread_that_waited_are_kept(make, driven) -> None
         ("cudaStreamSynchronize", 0.000_005, here),
         ("cudaLaunchKernel", 0.040, here),
         ("cudaEventSynchronize", 0.040, here + 1),
+        ("cudaMalloc", 0.002, here + 1),
+        ("cudaMallocHost", 0.002, here),
     ]
     trained.torch.events += [
         trained.torch.event("cuda_runtime", name, now, seconds, stream=thread)
@@ -98,8 +100,12 @@ def test_calls_of_the_training_thread_that_waited_are_kept(make, driven) -> None
     trained.ticks(8)
     trace = read_trace(driven.folder, trained.read().deep)
     assert trace is not None
-    (wait,) = trace.waits
-    assert (wait.name, wait.end_s - wait.start_s) == ("cudaStreamSynchronize", pytest.approx(0.040))
+    kept = sorted((wait.name, wait.own, round(wait.end_s - wait.start_s, 6)) for wait in trace.waits)
+    assert kept == [
+        ("cudaEventSynchronize", False, 0.040),
+        ("cudaMalloc", False, 0.002),
+        ("cudaStreamSynchronize", True, 0.040),
+    ]
     assert all(event.name == "gemm" for event in trace.events)
 
 
