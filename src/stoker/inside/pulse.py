@@ -44,6 +44,7 @@ _IS_FRAME = partial(is_not, None)
 _WAITING = (wire.SYNC, wire.H2D)
 WAITING_DEPTH = 3
 _TWIN = {wire.FORWARD: wire.INFER}
+SITES_MAX = 256
 
 
 class Pulse:
@@ -53,6 +54,7 @@ class Pulse:
         self.flush = flush
         self.codes = codes
         self.seen = {}
+        self.sites = {}  # lines that call a model: whether with gradients, as far as that was seen
         self.stacks = []  # as they were seen, until the next writing
         self.recent = []
         self.lines = {}
@@ -180,6 +182,8 @@ class Pulse:
                 phase = THIN_OTHER + self._on_stack(stack)
                 if phase == THIN_OTHER + wire.OTHER:
                     phase = wire.LOSS if modeled else wire.OTHER
+            elif phase in (wire.FORWARD, wire.INFER):
+                self._note_site(stack, phase)
             waits, computes = self.places.waits(stack), self.places.computes(stack)
             self.recent.append((when, phase, self.places.with_callers(stack), waits, computes))
 
@@ -194,12 +198,33 @@ class Pulse:
     def _on_stack(self, stack):
         """The phase of a stretch that is passed over: its outermost call that has one. What a step calls is
         not the step's: its closure, in which some trainers do everything else."""
-        phase, codes = wire.OTHER, self.codes
-        for code, _, _ in stack:
+        phase, site, codes = wire.OTHER, 0, self.codes
+        for depth, (code, _, _) in enumerate(stack, 1):
             known = codes.get(id(code))
             if known is not None and (known != wire.OPTIM or phase == wire.OTHER):
-                phase = known
+                phase, site = known, depth
+        if phase == wire.FORWARD and site < len(stack):
+            code, line, _ = stack[site]
+            return self.sites.get((id(code), line), (code, phase))[1] or phase
         return phase
+
+    def _note_site(self, stack, phase):
+        """A look that could tell inference from forward knows it of the line that calls the model."""
+        known = [
+            depth for depth, (code, _, _) in enumerate(stack, 1) if self.codes.get(id(code)) == wire.FORWARD
+        ]
+        if known and known[-1] < len(stack):
+            code, line, _ = stack[known[-1]]
+            self.called_at(code, line, phase)
+
+    def called_at(self, code, line, phase):
+        """A model is called there, with gradients or without; a line seen to do both tells nothing."""
+        key = id(code), line
+        known = self.sites.get(key)
+        if known is None and len(self.sites) < SITES_MAX:
+            self.sites[key] = code, phase  # the code is kept, and so its id
+        elif known is not None and known[1] != phase:
+            self.sites[key] = code, None
 
     def _phase_of(self, phase, place):
         """A stack does not tell inference from forward: looks that could tell have found one of the two in

@@ -43,6 +43,8 @@ def test_a_trained_model_in_eval_mode_is_told(driven) -> None:
     assert [sum(one.count for one in asked) for asked in (told.evaluated, told.acted)] == [2, 1]
     for one in (*told.evaluated, *told.acted):
         assert one.place.leaf[2].rpartition(".")[2] == "called"
+    ((code, phase),) = driven.agent.pulse.sites.values()
+    assert (code, phase) == (called.__code__, None), "with gradients and without, in the same line"
 
 
 def test_after_eval_the_models_next_call_is_looked_at_once_a_second(driven, clock, monkeypatch) -> None:

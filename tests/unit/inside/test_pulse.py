@@ -225,6 +225,32 @@ def test_a_wait_of_torch_with_python_code_within_is_a_wait(driven) -> None:
     assert [phase for _, phase, *_ in pulse.recent] == [wire.SYNC, wire.OTHER, wire.OTHER]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_in_a_stretch_passed_over_the_line_that_calls_the_model_tells_inference(driven, elsewhere) -> None:
+    """A stack does not: inside the model both look the same."""
+    own, call = driven.agent.pulse, code("/env/site-packages/torch/nn/modules/module.py")
+    driven.agent.codes[id(call)] = wire.FORWARD
+    inside, test, learn = (code(f"/home/me/{name}.py") for name in ("net", "test", "learn"))
+    evaluated, learnt = (
+        [(inside, line, -1), (call, 9, -1), (inside, 30, -1), (call, 9, -1), (caller, 7, -1)]
+        for line, caller in ((4, test), (5, learn))
+    )
+    told = [(0.0, wire.INFER, False, [(inside, 1, -1), *evaluated[1:]]), (0.0, wire.FORWARD, False, learnt)]
+    if elsewhere:  # the same line calls it with gradients, too
+        own.called_at(test, 7, wire.FORWARD)
+    own.stacks = [*told, (0.0, wire.THIN, False, evaluated), (0.0, wire.THIN, True, learnt)]
+    own.read_stacks()
+    found = [phase % pulse.THIN_OTHER for _, phase, *_ in own.recent]
+    assert found == [wire.INFER, wire.FORWARD, wire.FORWARD if elsewhere else wire.INFER, wire.FORWARD]
+
+
+def test_lines_that_call_models_are_limited(driven, monkeypatch) -> None:
+    monkeypatch.setattr(pulse, "SITES_MAX", 3)
+    for line in range(10):
+        driven.agent.pulse.called_at(inner.__code__, line, wire.INFER)
+    assert len(driven.agent.pulse.sites) == 3
+
+
 def test_an_instruction_without_a_line_is_of_its_function() -> None:
     places = Places()
     places.with_callers([(code("/home/me/train.py"), None, 0)])

@@ -62,6 +62,9 @@ class ModuleHook(Hook):
             shape = _shape(args)
         recorder.want_shapes[graph] = False
         recorder.shapes[graph] = shape
+        caller = sys._getframe(2).f_back  # of the module, whose call we are in; a thread may begin with it
+        if caller is not None:
+            self.agent.pulse.called_at(caller.f_code, caller.f_lineno, FORWARD if graph else INFER)
         if shape:
             recorder.batch_rows = shape[0]
         known_by = _first_parameter(module)
