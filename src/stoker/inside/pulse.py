@@ -170,6 +170,8 @@ class Pulse:
         if stack:
             self.stacks.append((perf_counter(), phase, recorder.modeled, stack))
             self.samples += 1
+            if self.samples < RARER_AFTER[0]:
+                recorder.want_shapes[0] = True  # what a model is asked next, without gradients
 
     def read_stacks(self):
         """What was seen since the last writing, in one go."""

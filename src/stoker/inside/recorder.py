@@ -62,9 +62,9 @@ class Recorder(Stages):
         "eval_named",
         "range_totals",
         "batch_rows",
-        "shapes",
+        "given",
+        "asked",
         "want_shapes",
-        "evaluated",
         "trained",
         "opened",
         "thinning",
@@ -124,11 +124,11 @@ class Recorder(Stages):
         self.eval_named = 0
         self.range_totals = {}
         self.batch_rows = None
-        self.shapes = [None, None]  # what a model was given, without gradients and with them
-        self.want_shapes = [True, True]
-        # Where that without them was of a model that is trained: in eval mode, or, as -place, in training
-        # mode. 0: of another model.
-        self.evaluated = None
+        self.given = None  # to a model with gradients: the shape
+        # To one without them: the shape, and the place where it was of a model that is trained: in eval mode,
+        # or, as -place, in training mode. 0: of another model.
+        self.asked = []
+        self.want_shapes = [True, True]  # of calls without gradients, and with them
         self.trained = set()  # ids of parameters, by one of which a model that is trained is known
         self.opened = False  # a loader that trains, and no model was called since
         self.thinning = Thinning(self)

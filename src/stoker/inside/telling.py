@@ -112,8 +112,8 @@ class Telling:
     def _second(self, snapshot, env_calls, steps, ticks):
         recorder = self.agent.recorder
         durations = [duration for _, duration, _ in ticks]
-        shapes, recorder.shapes = recorder.shapes, [None, None]
-        evaluated, recorder.evaluated = recorder.evaluated, None
+        given, recorder.given = recorder.given, None
+        asked, recorder.asked = recorder.asked, []
         self.agent.writer.row(
             wire.SECOND,
             {
@@ -124,8 +124,8 @@ class Telling:
                 "env_calls": env_calls,
                 "steps": steps,
                 "batch_rows": recorder.batch_rows,
-                "shapes": shapes,
-                "evaluated": evaluated,
+                "given": given,
+                "asked": asked,
                 "pulse_s": round(self.agent.pulse.cost_s, 6),
                 "closely_frac": round(recorder.thinning.closely_frac, 3),
             },

@@ -268,13 +268,17 @@ class _Collected:
     def _shapes(self, row: Row) -> None:
         if row.get("stage") != wire.TRAIN:
             return
-        evaluated = row.get("evaluated")
-        if evaluated is not None:
-            self.evaluated[int(evaluated)] += 1
-        for graph, shape in enumerate(row.get("shapes") or ()):
+        given, asked = row.get("given"), row.get("asked") or ()
+        if row.get("shapes"):  # one call of each kind a second, as runs of 2026-11-18 and before have it
+            shape, given = row["shapes"]
+            asked = [(shape, row.get("evaluated") or 0)] if shape or row.get("evaluated") is not None else ()
+        if given:
+            self.shapes[ModelInput(True, _sizes(given))] += 1
+        for shape, place in asked:
+            self.evaluated[int(place)] += 1
             if shape:
-                mode = "" if graph or not evaluated else "eval" if int(evaluated) > 0 else "train"
-                self.shapes[ModelInput(bool(graph), tuple(int(size) for size in shape), mode)] += 1
+                mode = "" if not place else "eval" if int(place) > 0 else "train"
+                self.shapes[ModelInput(False, _sizes(shape), mode)] += 1
 
     def _asked(self, places: dict[int, int]) -> Iterable[Sampled]:
         for place, count in places.items():
@@ -409,6 +413,10 @@ def _loader(row: Row) -> Loader:
         empty_frac=float(row["empty"]) / seen if seen else None,
         iterable=bool(row.get("iterable", row["length"] is None)),  # not in older rows
     )
+
+
+def _sizes(shape: Iterable[int]) -> tuple[int, ...]:
+    return tuple(int(size) for size in shape)
 
 
 def _worker(row: Row) -> Worker:

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.inside.conftest import Model
 
 from stoker.inside import hooks
+from stoker.inside import pulse as pulse_module
 from stoker.inside.wire import INFER, THIN
 from stoker.model.record import ModelInput
 
@@ -93,7 +94,31 @@ def test_what_has_no_sizes_does_not_switch_the_hook_off(driven, shape: object) -
     hook.is_grad_enabled = lambda: True
     hook._replaced(lambda *_: None)(Model(True), SimpleNamespace(shape=shape))
     assert hook.error is None
-    assert driven.recorder.shapes == [None, None]
+    assert driven.recorder.given is None
+
+
+def test_after_each_of_the_first_looks_what_is_asked_next_is_told(driven, monkeypatch) -> None:
+    """Once a second is too seldom for a run of some seconds, and always the first after a writing."""
+    hook, pulse = hooks.modules.ModuleHook(driven.agent), driven.agent.pulse
+    hook.is_grad_enabled = lambda: False
+    monkeypatch.setattr(pulse_module, "stack_of", lambda thread: [(driven.flush.__code__, 1, 0)])
+
+    def asked(*shape: int) -> None:
+        hook._replaced(lambda *_: None)(Model(True), SimpleNamespace(shape=shape))
+
+    driven.tick()
+    driven.flush()
+    for rows in range(1, 5):
+        asked(rows, 8)
+        asked(100 + rows, 8)  # nobody has looked since
+        pulse.look()
+    monkeypatch.setattr(pulse_module, "RARER_AFTER", (4,))
+    for rows in range(5, 8):
+        asked(rows, 8)
+        pulse.look()
+    driven.tick()
+    driven.flush()
+    assert driven.read().shapes == {ModelInput(False, (rows, 8)): 1 for rows in range(1, 6)}
 
 
 def test_shapes_are_counted(driven) -> None:

@@ -47,6 +47,12 @@ def find(found: Signals) -> Finding | None:
     )
 
 
+def evaluated_frac(found: Signals) -> float:
+    """Of the calls without gradients: those of an evaluation that is told here."""
+    own = found.own_evaluation
+    return own.infer_frac if own is not None and _evaluates(own, found) else 0.0
+
+
 def _evaluates(own: OwnEvaluation, found: Signals) -> bool:
     """Beside an environment, or asked row by row, it may be what acts, unless that is known to be elsewhere.
     With more going on than the model, it acts in an environment of its own."""

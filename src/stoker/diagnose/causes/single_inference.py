@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.evaluation_stall import evaluated_frac
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import AROUND_MAX, ENVS_ONE, LINES_APART, ONE_ROW_FRAC
 from stoker.diagnose.places import LineShare
@@ -95,7 +96,7 @@ def acting_lost(found: Signals) -> float:
     infer_pct = found.host_pct["infer"]
     if infer_pct <= 0:
         return 0.0
-    one_row_pct = infer_pct * (found.one_row_frac or 0.0)
+    one_row_pct = infer_pct * (found.one_row_frac or 0.0) * (1 - evaluated_frac(found))
     acting_pct = found.acting_pct if found.envs_per_call is not None else one_row_pct
     launching = found.gpu.launching_pct.get("infer", 0.0) / 100 if found.gpu else 0.0
     around = sum(map(found.line_lost, around_the_call(found)))

@@ -12,12 +12,14 @@ from time import perf_counter
 
 from ..interruption import pass_on
 from ..recorder import TRANSPARENT
-from ..wire import DATA, ENV, EVAL, FORWARD, INFER, OPTIM, OTHER, THIN
+from ..wire import DATA, ENV, EVAL, FORWARD, INFER, OPTIM, OTHER, THIN, TRAIN
 from .base import Hook, without_overrides
 from .optimizers import TRAINED_MAX
 
 _get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
+ASKED_MAX = 64
+"""Between two writings."""
 DEPTH_MAX = 100
 MODULES_MAX = 10_000
 _HOSTS = (DATA, ENV)
@@ -53,15 +55,15 @@ class ModuleHook(Hook):
             self.recorder.thinning.hold("fault")
 
     def begin(self, graph, module, args):
-        """Once a second the batch is looked at too, with gradients and without, and in which mode a model
-        that is trained is asked without them; the rest is written out in `_outermost`."""
+        """Once a second the batch is looked at too, and what a model is given without gradients, and in which
+        mode one that is trained is asked so; of the latter the first is after each of the first looks, too
+        (`Pulse.look`). The rest is written out in `_outermost`."""
         if self.is_tracing():  # torch.jit would write down that a size was asked for
             return
         recorder = self.recorder
         with without_overrides():
             shape = _shape(args)
         recorder.want_shapes[graph] = False
-        recorder.shapes[graph] = shape
         caller = sys._getframe(2).f_back  # of the module, whose call we are in; a thread may begin with it
         if caller is not None:
             self.agent.pulse.called_at(caller.f_code, caller.f_lineno, FORWARD if graph else INFER)
@@ -69,11 +71,14 @@ class ModuleHook(Hook):
             recorder.batch_rows = shape[0]
         known_by = _first_parameter(module)
         if not graph:
-            recorder.evaluated = 0
+            place = 0
             if known_by in recorder.trained:
                 place = self.agent.places.with_callers(_stack(sys._getframe(1)))
-                recorder.evaluated = -place if module.training else place
-        elif module.training and known_by is not None and len(recorder.trained) < TRAINED_MAX:
+            if recorder.stage is TRAIN and len(recorder.asked) < ASKED_MAX:
+                recorder.asked.append((shape, -place if module.training else place))
+            return
+        recorder.given = shape
+        if module.training and known_by is not None and len(recorder.trained) < TRAINED_MAX:
             recorder.trained.add(known_by)
 
     def _replaced(self, original, in_place=False):
