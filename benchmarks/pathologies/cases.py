@@ -13,6 +13,7 @@ from pathlib import Path
 import eighth_table
 import fifth_table
 import fourth_table
+import ninth_table
 import second_table
 import seventh_table
 import sixth_table
@@ -28,6 +29,7 @@ LATER = {
     "sixth": sixth_table,
     "seventh": seventh_table,
     "eighth": eighth_table,
+    "ninth": ninth_table,
 }
 """Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2
