@@ -203,8 +203,9 @@ class DeepWindow:
         origin = self.ticks[self.start]
         extract = Extract(clock, int(origin * 1e9))
         events = results.events()
-        extract.take_events(events, getattr(torch._C._autograd.DeviceType, "CUDA", None))
-        extract.take_waits(events)
+        cuda = getattr(torch._C._autograd.DeviceType, "CUDA", None)
+        extract.take_events(events, cuda)
+        extract.take_waits(events, cuda)
         extract.take_host(self.tape.spans(), self.ticks[self.start :])
         file = self.write(extract.text())
         self.stall_s["extract"] = perf_counter() - began
@@ -353,7 +354,8 @@ class _quiet_kineto:
 
 
 def _as_kineto_names(ident, native):
-    """The thread of a call into CUDA: by the system's number, or by the lower half of pthread's."""
+    """The thread of a call into CUDA: the lower half of pthread's number, or the system's where the profiler
+    also sees the CPU (torch 2.11)."""
     low = ident & 0xFFFFFFFF
     return [native, low, low - (1 << 32)]
 

@@ -26,9 +26,8 @@ LASTED_NS = 10_000
 """A launch, and a call that only asks or hands a copy over, is done sooner."""
 WAITS_MAX = 20_000
 _KINDS = {"kernel": wire.KERNEL, "gpu_memcpy": wire.COPY, "gpu_memset": wire.FILL}
-_HOST_CALLS = ("cuda_runtime", "cuda_driver")
 _KEPT_CALLS = re.compile(
-    r"Synchronize|Memcpy|^cuda(Malloc|Free)(Async)?(_|$)|^cuMem(Create|Map|Unmap|Release)"
+    r"cu(da)?\w*(Synchronize|Memcpy)|cuda(Malloc|Free)(Async)?(_|$)|cuMem(Create|Map|Unmap|Release)"
 )
 _NO_WORK = ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event", "Activity Buffer Request")
 _BLOCKS = re.compile(r'"blocks per SM": ([0-9.]+)')
@@ -108,13 +107,10 @@ class Extract:
             detailed = number % every == 0 if kind == wire.KERNEL else copies <= DETAILS_MAX
             self.rows.append(self._row(kind, event, detailed and self.detailed))
 
-    def take_waits(self, events):
-        """Torch that does not say what an event is tells none."""
-        if not events or not hasattr(events[0], "activity_type"):
-            return
-        calls = (event for event in events if event.activity_type() in _HOST_CALLS)
+    def take_waits(self, events, cuda):
+        calls = (event for event in events if event.device_type() != cuda)
         lasting = (event for event in calls if event.duration_ns() >= LASTED_NS)
-        waits = (event for event in lasting if _KEPT_CALLS.search(event.name()))
+        waits = (event for event in lasting if _KEPT_CALLS.match(event.name()))
         self.rows += [self._row(wire.WAIT, event, False) for event in islice(waits, WAITS_MAX)]
 
     def _row(self, kind, event, detailed):

@@ -921,3 +921,30 @@ def test_an_emptied_cache_hides_nothing_where_a_deep_window_tells_what_its_calls
     }
     places = {one.code: one.place for one in said}
     assert (places["SK201"], places["SK407"]) == (words, PLACE)
+
+
+def test_reads_are_not_blamed_for_what_stalls_or_computes_on_the_cpu() -> None:
+    card = gpu(idle_pct=60.0, host_alone_pct={"infer": 25.0})
+    host = {"sync": 40.0, "infer": 30.0, "save": 16.0, "forward": 14.0}
+    found = on_gpu(
+        {"infer": 25.0, "save": 16.0}, host, gpu=card, blocking=(BlockingLine("sync", PLACE, 1.0, 40.0),)
+    )
+    said = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert list(said) == ["SK406", "SK401", "SK203"]
+    assert said["SK401"] == pytest.approx(0.19), "60 - 25 - 16"
+
+
+def test_a_line_that_waits_inside_of_torch_takes_no_idle_time_from_the_others() -> None:
+    """`torch.tensor(seen, device="cuda")` waits until the GPU is done; it idles while the simulator runs."""
+    tensor = Place(("/home/me/train.py", 75, "sail"), None)
+    lines = (
+        LineShare("other", tensor, 45.0, 60, computes=0),
+        LineShare("other", PLACE, 30.0, 40, computes=0),
+    )
+    step = OwnMethod(0.4, Place(("/home/me/train.py", 79, "sail"), None), frozenset({LINE}))
+    host = {"other": 75.0, "forward": 25.0}
+    found = on_gpu({"other": 36.0}, host, gpu=gpu(idle_pct=36.0), lines=lines, own_step=step)
+    assert codes(found)[0] == "SK201", "who waits there is not known"
+    waits = (BlockingLine("sync", tensor, 1.0, 44.0, inside="other"),)
+    first = judge(replace(found, blocking=waits)).findings[0]
+    assert (first.code, first.recoverable_frac) == ("SK301", pytest.approx(0.35, abs=0.01))

@@ -89,9 +89,9 @@ def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:
 
 
 def _driver_memory_pct(use: GpuUse, main: Trainer) -> dict[str, float] | None:
-    """A tick takes as long for it as without the profiler."""
+    """A tick takes as long for it as without the profiler. None, too, where the window had none."""
     ticks, deep = main.window.content.ticks, use.deep
-    if deep is None or deep.driver_memory_s is None or not ticks or not deep.ticks:
+    if deep is None or not deep.driver_memory_s or not ticks or not deep.ticks:
         return None
     usual_s = deep.ticks * main.window.seconds / ticks
     return {phase: 100 * seconds / usual_s for phase, seconds in deep.driver_memory_s.items()}

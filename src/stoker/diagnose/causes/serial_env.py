@@ -75,6 +75,11 @@ def simulated(found: Signals) -> list[LineShare]:
     return found.own_part_lines(found.own_step) if found.own_step is not None and find(found) else []
 
 
+def simulated_frac(found: Signals) -> float:
+    """Of the window, lost in it."""
+    return found.own_part_lost(found.own_step) if found.own_step is not None and find(found) else 0.0
+
+
 def serial(found: Signals) -> bool:
     """Nobody else of the run steps environments or computes much."""
     return not found.env_processes and (found.elsewhere_cores or 0.0) < ELSEWHERE_CORES

@@ -47,8 +47,8 @@ class BlockingLine:
     per_tick: float
     pct: float
     """Of the window, host clock."""
-    hidden: bool = False
-    """Inside of torch: from a deep window, and its line from looks."""
+    inside: str = ""
+    """Of torch, in this phase: from a deep window, and its line from looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,14 @@ class Signals:
 
     def line_lost(self, line: LineShare) -> float:
         """The part of its phase's loss that is the line's."""
-        whole = self.host_pct.get(line.phase, 0.0)
+        whole = self._at_work_pct(line.phase)
         lost = self.own_code_lost() if line.phase == "other" else self.lost(line.phase)
         return lost * min(1.0, line.pct / whole) if whole > 0 else 0.0
+
+    def _at_work_pct(self, phase: str) -> float:
+        """Without what is waited for the GPU inside of torch: then it has work, and idles for the rest."""
+        waits = sum(one.pct for one in self.blocking if one.inside == phase)
+        return max(0.0, self.host_pct.get(phase, 0.0) - waits)
 
     def own_code_lost(self) -> float:
         """Of the window, in `other`."""
@@ -173,7 +178,10 @@ class Signals:
 
     def own_part_lost(self, own: OwnMethod) -> float:
         """Of the window, with the launches of that part."""
-        return self.own_code_lost() * own.frac
+        at_work_pct = self._at_work_pct("other")
+        return self.own_code_lost() * min(
+            1.0, own.frac * self.host_pct["other"] / at_work_pct if at_work_pct else 0
+        )
 
     def own_part_lines(self, own: OwnMethod | None) -> list[LineShare]:
         lines = own.lines if own is not None else ()
@@ -346,7 +354,7 @@ def _hidden(main: Trainer, use: GpuUse | None) -> list[BlockingLine]:
         lines = (one for one in main.lines if one.phase == phase and one.place.leaf and not one.computes)
         line = next((one for one in lines if one.pct >= HIDDEN_LINE_FRAC * pct), None)
         if line is not None and pct >= HIDDEN_WAIT_PCT:
-            found.append(BlockingLine("sync", line.place, wait.per_tick, pct, hidden=True))
+            found.append(BlockingLine("sync", line.place, wait.per_tick, pct, inside=phase))
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.model_on_cpu import split
+from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
+from stoker.diagnose.causes.serial_env import simulated_frac
 from stoker.diagnose.causes.signals import BlockingLine, Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.thresholds import SYNCS_PER_TICK
@@ -11,6 +12,7 @@ from stoker.diagnose.causes.turns import waited_in
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK401", "reads from the GPU in every tick"
+_NOT_BY_READS = ("env", "save", "gc", "compile")
 _FIXES = (
     Fix(
         "keep figures on the GPU, read them now and then",
@@ -35,7 +37,7 @@ def find(found: Signals) -> Finding | None:
     if found.gpu is None or not lines or split(found):
         return None
     line = max(lines, key=lambda one: one.pct)
-    inside_pct = sum(one.pct for one in lines if one.hidden)
+    inside_pct = sum(one.pct for one in lines if one.inside)
     return finding(
         CODE,
         NAME,
@@ -44,10 +46,10 @@ def find(found: Signals) -> Finding | None:
         found.lost_of,
         [
             number(
-                "this line waits {} times a tick" if line.hidden else "this line reads {} times a tick",
+                "this line waits {} times a tick" if line.inside else "this line reads {} times a tick",
                 line.per_tick,
                 "1/tick",
-                "deep" if line.hidden else "host clock",
+                "deep" if line.inside else "host clock",
             ),
             share("of the thread's time is waiting for the GPU", found.host_pct["sync"] / 100, "host clock")
             if found.host_pct["sync"]
@@ -69,9 +71,11 @@ def find(found: Signals) -> Finding | None:
 
 def recoverable(found: Signals, waiting_pct: float) -> float:
     """Without the reads both would work at the same time, and the slower of the two would set the pace:
-    the thread without its waiting, or the GPU without its gaps. An environment, or processes of the run, wait
-    for what they are sent whether it is read early or late."""
-    others_pct = 100 * (found.lost("env") + sum(map(found.line_lost, waited_in(found))))
+    the thread without its waiting, or the GPU without its gaps. An environment, processes of the run, or a
+    part of the model on the CPU wait for what they are sent whether it is read early or late, and a stall
+    lasts longer than any queue."""
+    others_pct = 100 * sum(map(found.lost, _NOT_BY_READS)) + sum(host_computes_pct(found).values())
+    others_pct += 100 * (sum(map(found.line_lost, waited_in(found))) + simulated_frac(found))
     idle_pct = (found.gpu.idle_pct if found.gpu else None) or 0.0
     return min(max(0.0, idle_pct - others_pct), waiting_pct) / 100
 

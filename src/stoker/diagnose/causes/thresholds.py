@@ -137,11 +137,11 @@ TENSOR_RESTS_PCT = 5.0
 DRAM_BOUND_PCT = 60.0
 """Memory traffic that leaves little to do: copies within the card read 86 % on an H200, a large bf16 matrix
 product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (read 2026-11)."""
-PLAIN_FRAC = 0.25
+PLAIN_FRAC = 0.10
 CHAIN_FRAC = 0.15
 """Of kernel time, by the names of kernels in a deep window: plain FP32 products, and long chains of element
-by element operations (`diagnose/chains.py` has the measured shares). Of 92 trainings on an H200 those with a
-part in plain FP32 had 42 to 97 % of the first, of the others none that worked half of the time above 3 %.
+by element operations (`diagnose/chains.py` has the measured shares). Of 120 trainings on an H200 those with a
+part in plain FP32 had 23 to 97 % of the first, of the others none that worked half of the time above 3 %.
 Own, 2026-11."""
 TENSOR_CORES_FASTER = 16.0
 """Times as many matrix products a second as plain FP32, at the most: bf16 on an A100, 312 against 19.5

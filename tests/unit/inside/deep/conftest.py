@@ -34,6 +34,9 @@ class FakeEvent:
     def duration_ns(self):
         return round(self.seconds * 1e9)
 
+    def device_type(self):
+        return "cpu" if self.kind.startswith("cuda_") else "cuda"
+
     def device_index(self):
         return self.device
 
