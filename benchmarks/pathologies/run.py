@@ -102,7 +102,7 @@ def _arguments() -> argparse.Namespace:
     args = parser.parse_args()
     on_gpu = args.device == "cuda"
     args.mode = Mode.BOTH if args.both else Mode.NO_GPM if args.no_gpm else Mode.GPM
-    args.seconds = args.seconds or (6.0 + 2.0 * (args.mode is not Mode.GPM) if on_gpu else 5.0)
+    args.seconds = args.seconds or (6.0 + 4.0 * (args.mode is not Mode.GPM) if on_gpu else 5.0)
     args.ahead = args.ahead or (4 if on_gpu else 1)
     args.doses = args.doses if args.doses is not None else ([1, 2, 3] if on_gpu else [0, 1, 2, 3])
     return args
