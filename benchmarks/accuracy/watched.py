@@ -89,9 +89,10 @@ def machine() -> dict[str, object]:
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     packages = ("torch", "numpy", "gymnasium", "stable-baselines3")
     script = Path(sys.argv[0]).resolve().relative_to(ROOT)
+    words = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "command": " ".join(["python", str(script), *sys.argv[1:]]),
+        "command": " ".join(["python", str(script), *words]),
         "cpu": names[0] if names else platform.machine(),
         "cores": os.cpu_count(),
         "kernel": platform.release(),

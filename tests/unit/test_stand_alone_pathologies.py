@@ -20,6 +20,7 @@ CONTROLS_AND_PAIRS = {
     "sixth": (6, 6),
     "seventh": (6, 6),
     "eighth": (6, 6),
+    "ninth": (6, 5),
 }
 
 
