@@ -17,6 +17,7 @@ import ninth_table
 import second_table
 import seventh_table
 import sixth_table
+import tenth_table
 import third_table
 from index import ALL, EVERYWHERE, ON_CPU, ON_GPU
 
@@ -30,6 +31,7 @@ LATER = {
     "seventh": seventh_table,
     "eighth": eighth_table,
     "ninth": ninth_table,
+    "tenth": tenth_table,
 }
 """Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2

@@ -21,6 +21,7 @@ CONTROLS_AND_PAIRS = {
     "seventh": (6, 6),
     "eighth": (6, 6),
     "ninth": (6, 5),
+    "tenth": (6, 5),
 }
 
 
