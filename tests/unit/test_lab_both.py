@@ -313,7 +313,7 @@ def test_halves_are_run_in_the_order_asked_for(lab: Any, monkeypatch: pytest.Mon
         (False, True, "second"),
         (False, True, "first"),
     ]
-    assert (args.mode, args.seconds) == ("both", 8.0)
+    assert (args.mode, args.seconds) == ("both", 10.0)
 
 
 def test_a_run_with_one_answer_is_done_again_for_both(

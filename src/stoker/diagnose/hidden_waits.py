@@ -9,7 +9,7 @@ a phase that is no wait of its own. A copy within the device may stand in a full
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,50 +23,52 @@ RETURNS_S = 50e-6
 """A call returns so soon after the copy it waited for. Own, 2026-11."""
 
 Interval = tuple[float, float]
+Gaps = Callable[[Interval], float]
 ByPhase = Callable[[Sequence[Interval], Sequence[HostSpan]], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenWait:
+    """Of one kind, in one phase."""
+
+    kind: str
+    """`h2d`: it copied to the GPU; `sync`: it read, or asked for a size."""
+    phase: str
     count: int
     seconds: float
-    per_tick: float | None
-    per_tick_s: float | None
+    idle_s: float
+    """No kernel ran meanwhile."""
 
 
-def hidden_waits(trace: DeepTrace, window: Interval, by_phase: ByPhase) -> dict[str, HiddenWait]:
-    ticks = sum(window[0] < tick <= window[1] + 1e-6 for tick in trace.ticks_s)
-    copied = sorted(
-        event.end_s for event in trace.events if event.kind is Activity.COPY and _of_host(event.name)
+def hidden_waits(trace: DeepTrace, window: Interval, by_phase: ByPhase, kernels: Gaps) -> list[HiddenWait]:
+    """`kernels` cuts what an interval has without any kernel."""
+    copies = sorted(
+        (event.end_s, "h2d" if "HtoD" in event.name else "sync")
+        for event in trace.events
+        if event.kind is Activity.COPY and ("HtoD" in event.name or "DtoH" in event.name)
     )
-    found: dict[str, list[float]] = {}
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for wait in trace.waits:
         inside = window[0] <= wait.start_s and wait.end_s <= window[1]
-        if inside and wait.own and wait.end_s - wait.start_s >= WAITED_S and _waits(wait, copied):
-            spent = by_phase([(wait.start_s, wait.end_s)], trace.host)
-            phase = next(iter(spent), "")
-            if phase in IN:
-                found.setdefault(phase, []).append(spent[phase])
-    return {phase: _summed(lengths, ticks) for phase, lengths in found.items()}
+        kind = _kind(wait, copies) if inside and wait.own and wait.end_s - wait.start_s >= WAITED_S else None
+        spent = by_phase([(wait.start_s, wait.end_s)], trace.host) if kind else {}
+        phase = next(iter(spent), "")
+        if kind and phase in IN:
+            idle_s = kernels((wait.start_s, wait.end_s))
+            found.setdefault((kind, phase), []).append((spent[phase], min(idle_s, spent[phase])))
+    return [
+        HiddenWait(kind, phase, len(waits), sum(one for one, _ in waits), sum(idle for _, idle in waits))
+        for (kind, phase), waits in found.items()
+    ]
 
 
-def _summed(lengths: Sequence[float], ticks: int) -> HiddenWait:
-    seconds = sum(lengths)
-    return HiddenWait(
-        len(lengths), seconds, len(lengths) / ticks if ticks else None, seconds / ticks if ticks else None
-    )
-
-
-def _of_host(name: str) -> bool:
-    return "HtoD" in name or "DtoH" in name
-
-
-def _waits(wait: HostWait, copied: Sequence[float]) -> bool:
-    """`copied`: when copies to or from the host were done, in order."""
-    if "Synchronize" in wait.name:
-        return True
-    index = bisect_left(copied, wait.start_s)
-    return index < len(copied) and copied[index] <= wait.end_s + RETURNS_S
+def _kind(wait: HostWait, copies: Sequence[tuple[float, str]]) -> str | None:
+    """By the last copy to or from the host that it saw the end of; None of a copy within the device.
+    `copies`: when they were done, in order, and what a wait for one is."""
+    last = bisect_right(copies, (wait.end_s + RETURNS_S, "")) - 1
+    if last >= 0 and copies[last][0] >= wait.start_s:
+        return copies[last][1]
+    return "sync" if "Synchronize" in wait.name else None
 
 
 def driver_memory_s(trace: DeepTrace, window: Interval, by_phase: ByPhase) -> Mapping[str, float] | None:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from stoker.model.record import ModelInput
+from stoker.model.record import ModelInput, ProcessRecord
 
 LOOKS_MIN = 3
+
+
+def inputs_within(record: ProcessRecord, start_s: float | None, end_s: float | None) -> Counter[ModelInput]:
+    """How often each was seen. In the first seconds it is looked at more often, and what a script does before
+    it settles is not what it does later."""
+    first_s = float("-inf") if start_s is None else start_s
+    last_s = float("inf") if end_s is None else end_s
+    within = (row for row in record.seconds if first_s < row.sums.t_s <= last_s)
+    return Counter(given for row in within for given in row.inputs)
 
 
 def one_row_frac(shapes: Mapping[ModelInput, int]) -> float | None:

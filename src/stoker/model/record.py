@@ -70,6 +70,16 @@ NOTHING = Sums(0.0, (0.0,) * len(PHASES), 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
+class ModelInput:
+    graph: bool
+    """Gradients are recorded."""
+    shape: tuple[int, ...]
+    """Of the first tensor."""
+    mode: str = ""
+    """Of a model that is trained, asked without gradients: `eval` or `train`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Second:
     """One row a second."""
 
@@ -81,6 +91,8 @@ class Second:
     pulse_s: float
     closely_frac: float = 1.0
     """Of the stretches between ticks and env calls, those in which phases were told apart."""
+    inputs: tuple[ModelInput, ...] = ()
+    """What the model was given in training, as far as it was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +207,6 @@ class OtherThreads:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelInput:
-    graph: bool
-    """Gradients are recorded."""
-    shape: tuple[int, ...]
-    """Of the first tensor."""
-    mode: str = ""
-    """Of a model that is trained, asked without gradients: `eval` or `train`."""
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceUse:
     """A GPU this process uses, with what torch's allocator held there at one moment."""
 
@@ -277,8 +279,6 @@ class ProcessRecord:
     lost_rows: int = 0
     unreadable_rows: int = 0
     batch_rows: int | None = None
-    shapes: dict[ModelInput, int] = field(default_factory=dict)
-    """What the model was given in training, looked at once a second: how often each was seen."""
     evaluated: tuple[Sampled, ...] = ()
     """Looks into calls without gradients, once a second: those of a model that is trained, in eval mode."""
     acted: tuple[Sampled, ...] = ()

@@ -114,7 +114,6 @@ class _Collected:
         self.seconds: list[Second] = []
         self.steps: tuple[int, ...] = ()
         self.batch_rows: int | None = None
-        self.shapes: Counter[ModelInput] = Counter()
         self.evaluated: Counter[int] = Counter()
         self.marks: list[Mark] = []
         self.optimizers: list[str] = []
@@ -169,10 +168,9 @@ class _Collected:
             case wire.HEADER if row["schema"] == wire.SCHEMA:
                 self.header = _header(row)
             case wire.SECOND:
-                self.seconds.append(_second(row))
+                self.seconds.append(replace(_second(row), inputs=tuple(self._inputs(row))))
                 self.steps = tuple(int(count) for count in row.get("steps") or ())
                 self.batch_rows = _maybe(int, row.get("batch_rows"))
-                self._shapes(row)
             case wire.MARK:
                 self.marks.append(Mark(str(row["stage"]), _sums(row)))
             case wire.OPTIMIZER:
@@ -253,7 +251,6 @@ class _Collected:
             lost_rows=self.lost,
             unreadable_rows=self.unreadable,
             batch_rows=self.batch_rows,
-            shapes=dict(self.shapes),
             evaluated=tuple(self._asked({at: n for at, n in self.evaluated.items() if at > 0})),
             acted=tuple(self._asked({-at: n for at, n in self.evaluated.items() if at < 0})),
             other_threads=self._other_threads(),
@@ -265,7 +262,7 @@ class _Collected:
             leads=tuple(self.leads),
         )
 
-    def _shapes(self, row: Row) -> None:
+    def _inputs(self, row: Row) -> Iterable[ModelInput]:
         if row.get("stage") != wire.TRAIN:
             return
         given, asked = row.get("given"), row.get("asked") or ()
@@ -273,12 +270,12 @@ class _Collected:
             shape, given = row["shapes"]
             asked = [(shape, row.get("evaluated") or 0)] if shape or row.get("evaluated") is not None else ()
         if given:
-            self.shapes[ModelInput(True, _sizes(given))] += 1
+            yield ModelInput(True, _sizes(given))
         for shape, place in asked:
             self.evaluated[int(place)] += 1
             if shape:
                 mode = "" if not place else "eval" if int(place) > 0 else "train"
-                self.shapes[ModelInput(False, _sizes(shape), mode)] += 1
+                yield ModelInput(False, _sizes(shape), mode)
 
     def _asked(self, places: dict[int, int]) -> Iterable[Sampled]:
         for place, count in places.items():

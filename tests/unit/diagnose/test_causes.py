@@ -354,6 +354,16 @@ def test_a_gpu_nobody_could_measure_cannot_be_told() -> None:
     assert "doctor" in told.would_tell
 
 
+def test_a_gpu_at_work_mostly_on_the_weights_has_a_batch_too_small() -> None:
+    """An optimizer takes as long for 192 rows as for 8192."""
+    card = gpu(busy_pct=92.0, real_work_pct=80.0, idle_pct=8.0, memory_frac=0.1, weights_frac=0.37)
+    first = judge(on_gpu({}, {"forward": 100.0}, gpu=card)).findings[0]
+    assert (first.code, first.recoverable_frac) == ("SK404", pytest.approx(0.34, abs=0.01))
+    assert "optimizer" in first.says
+    for other in (replace(card, weights_frac=0.12), replace(card, memory_frac=0.9)):
+        assert "SK404" not in codes(on_gpu({}, {"forward": 100.0}, gpu=other))
+
+
 @pytest.mark.parametrize("code", ["SK404", "SK405"])
 def test_the_figures_of_a_shared_card_are_not_this_trainings(code: str) -> None:
     found = FOUND[code]

@@ -35,7 +35,7 @@ def trace(*waits: HostWait, copies: tuple[tuple[float, str], ...] = ()) -> DeepT
     )
 
 
-def found(seen: DeepTrace) -> dict[str, HiddenWait]:
+def found(seen: DeepTrace) -> tuple[HiddenWait, ...]:
     (use,) = use_by_device(seen)
     return use.hidden_waits
 
@@ -45,23 +45,46 @@ def in_own_code(name: str, seconds: float = 0.03) -> list[HostWait]:
     return [HostWait(tick / 10 + 0.06, tick / 10 + 0.06 + seconds, name) for tick in range(TICKS)]
 
 
-def test_a_wait_in_the_users_own_code_is_told_per_tick() -> None:
-    wait = found(trace(*in_own_code(SYNC)))["other"]
-    assert (wait.count, wait.per_tick) == (TICKS, 1.0)
-    assert wait.per_tick_s == pytest.approx(0.03)
+def test_a_wait_in_the_users_own_code_is_told() -> None:
+    (wait,) = found(trace(*in_own_code(SYNC)))
+    assert (wait.kind, wait.phase, wait.count) == ("sync", "other", TICKS)
+    assert wait.seconds == pytest.approx(TICKS * 0.03)
+    assert wait.idle_s == 0.0, "the GPU works through"
 
 
 def test_a_wait_in_a_phase_that_waits_anyway_is_none_of_these() -> None:
     seen = trace(*in_own_code(SYNC))
     host = tuple(HostSpan(one.start_s, one.end_s, "sync") for one in seen.host)
-    assert found(DeepTrace(seen.note, seen.events, host, seen.ticks_s, seen.waits)) == {}
+    assert found(DeepTrace(seen.note, seen.events, host, seen.ticks_s, seen.waits)) == ()
 
 
 def test_a_copy_waits_only_if_it_goes_to_the_host_or_comes_from_there() -> None:
     back = tuple((tick / 10 + 0.09, "Memcpy DtoH (Device -> Pageable)") for tick in range(TICKS))
     within = tuple((end, "Memcpy DtoD (Device -> Device)") for end, _ in back)
-    assert found(trace(*in_own_code(COPY), copies=back))["other"].count == TICKS
-    assert found(trace(*in_own_code(COPY), copies=within)) == {}
+    (read,) = found(trace(*in_own_code(COPY), copies=back))
+    assert (read.kind, read.count) == ("sync", TICKS)
+    assert found(trace(*in_own_code(COPY), copies=within)) == ()
+
+
+def copied_in_own_code(kernels: tuple[tuple[float, float], ...] = ((0.0, 1.0),)) -> DeepTrace:
+    """`torch.as_tensor(batch, device="cuda")` in every tick: it waits until the copy is done."""
+    there = tuple((tick / 10 + 0.0899, "Memcpy HtoD (Pageable -> Device)") for tick in range(TICKS))
+    seen = trace(*in_own_code(SYNC), copies=there)
+    copies = tuple(one for one in seen.events if one.kind is Activity.COPY)
+    work = tuple(DeviceEvent(Activity.KERNEL, start, end, 0, 7, "gemm") for start, end in kernels)
+    return replace(seen, events=tuple(sorted((*work, *copies), key=lambda one: one.start_s)))
+
+
+def test_a_wait_for_a_copy_to_the_gpu_is_told_apart() -> None:
+    (wait,) = found(copied_in_own_code())
+    assert (wait.kind, wait.phase, wait.count) == ("h2d", "other", TICKS)
+
+
+def test_how_long_no_kernel_runs_meanwhile() -> None:
+    """Each wait is from 60 to 90 ms of its tick; kernels run until 70 ms."""
+    work = tuple((tick / 10, tick / 10 + 0.07) for tick in range(TICKS))
+    (wait,) = found(copied_in_own_code(work))
+    assert wait.idle_s == pytest.approx(TICKS * 0.02)
 
 
 @pytest.fixture
@@ -96,6 +119,14 @@ def test_it_is_reads_in_every_tick_and_its_line_the_one_looks_find(verdict: Any)
     assert before == ["SK201"]
 
 
+def test_a_copy_inside_of_torch_is_a_blocking_copy_in_its_line(verdict: Any) -> None:
+    work = tuple((tick / 10, tick / 10 + 0.06) for tick in range(TICKS))
+    codes, first = verdict(copied_in_own_code(work))
+    assert codes == ["SK403"]
+    assert first.place.leaf[1:] == (12, "mark")
+    assert any("copying inside of torch" in one.text for one in first.evidence)
+
+
 def test_a_wait_now_and_then_is_not(verdict: Any) -> None:
     codes, _ = verdict(trace(*in_own_code(SYNC)[:3]))
     assert codes == ["SK201"]
@@ -103,7 +134,7 @@ def test_a_wait_now_and_then_is_not(verdict: Any) -> None:
 
 def test_another_threads_waits_are_not_the_trainings() -> None:
     theirs = [HostWait(one.start_s, one.end_s, one.name, own=False) for one in in_own_code(SYNC)]
-    assert found(trace(*theirs)) == {}
+    assert found(trace(*theirs)) == ()
 
 
 def test_memory_asked_of_the_driver_is_told_by_phase_whoever_asks() -> None:

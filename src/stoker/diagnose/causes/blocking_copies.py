@@ -33,7 +33,8 @@ def find(found: Signals) -> Finding | None:
         found.lost_of,
         [
             share("of the window the GPU idles or only copies meanwhile", lost, found.gpu.source),
-            share("of the thread's time is copying", found.host_pct["h2d"] / 100, "host clock"),
+            share("of the thread's time is copying", found.host_pct["h2d"] / 100 or None, "host clock"),
+            share("of its time is copying inside of torch", _inside(found), "deep"),
             number("{} copies a tick by this line", line.per_tick if line else None, "1/tick", "host clock"),
         ],
         "pin_memory=True with non_blocking=True: the copies' share falls to about nothing",
@@ -46,7 +47,13 @@ def copies_lost(found: Signals) -> float:
     """No kernel runs meanwhile; whether the counters call it busy, since the copy engine works, or idle."""
     copying_pct = found.gpu.copying_pct if found.gpu else 0.0
     idle = found.lost("h2d")
-    return idle + min(copying_pct / 100, max(0.0, found.host_pct["h2d"] / 100 - idle))
+    beside = min(copying_pct / 100, max(0.0, found.host_pct["h2d"] / 100 - idle))
+    return idle + beside + sum(found.hidden_copies_pct().values()) / 100
+
+
+def _inside(found: Signals) -> float | None:
+    """`torch.as_tensor(batch, device="cuda")`"""
+    return sum(one.pct for one in found.blocking if one.phase == "h2d" and one.inside) / 100 or None
 
 
 def _pinned(found: Signals) -> str:

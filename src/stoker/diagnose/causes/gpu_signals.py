@@ -42,6 +42,8 @@ class GpuSignals:
     """Of kernel time, from a deep window."""
     chains: Chains | None = None
     """Of element by element kernels, from a deep window."""
+    weights_frac: float | None = None
+    """Of kernel time, over all weights whatever the batch, from a deep window."""
     memory: MemoryTrend = field(default_factory=MemoryTrend)
     fp32_pct: float | None = None
     """Counted: FP32 outside of the tensor cores, in products or in anything else."""
@@ -78,6 +80,7 @@ def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:
         copying_pct=_copying_pct(use, main),
         plain_fp32_frac=deep.plain_fp32_frac if deep else None,
         chains=deep.chains if deep else None,
+        weights_frac=deep.weights_frac if deep else None,
         memory=memory_trend(main.record, use.index, *main.window.span),
         fp32_pct=view.fp32_pct if view else None,
         driver_memory_pct=_driver_memory_pct(use, main),

@@ -9,6 +9,7 @@ from stoker.diagnose.causes.held_interpreter import held_frac
 from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.single_inference import asking_beside
 from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.thresholds import WARNING_FRAC
 from stoker.model.finding import Finding, Fix
@@ -38,7 +39,7 @@ def find(found: Signals) -> Finding | None:
     if found.gpu is None or split(found) or hides_the_rest(found) or starved(found):
         return None
     launching = {phase: pct for phase, pct in _own(found).items() if pct > 0}
-    acting = launching.get("infer", 0.0) if single_inference(found) else 0.0
+    acting = launching.get("infer", 0.0) + 100 * asking_beside(found) if single_inference(found) else 0.0
     lost = (sum(launching.values()) - acting) / 100 - held_frac(found)
     lost -= found.without_core() * sum(found.host_pct[phase] for phase in launching) / 100
     if lost < WARNING_FRAC and 100 * lost < found.gpu.unexplained_pct:
@@ -68,9 +69,9 @@ def _own(found: Signals) -> dict[str, float]:
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
     hot = {phase: 100 * frac for phase, frac in hot_launching(found).items()}
     taken = {**host_computes_pct(found), **hot}
-    memory = driver_memory_pct(found)
+    calls = (driver_memory_pct(found), found.hidden_copies_pct())
     launching = {
-        phase: max(0.0, pct - taken.get(phase, 0.0) - memory.get(phase, 0.0))
+        phase: max(0.0, pct - taken.get(phase, 0.0) - sum(one.get(phase, 0.0) for one in calls))
         for phase, pct in launching.items()
     }
     if found.reads_storm():

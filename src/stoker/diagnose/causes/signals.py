@@ -26,7 +26,7 @@ from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
-from stoker.diagnose.model_inputs import one_row_frac
+from stoker.diagnose.model_inputs import inputs_within, one_row_frac
 from stoker.diagnose.own_evaluations import OwnEvaluation, asked_ticks_frac, evaluated_at, own_evaluation
 from stoker.diagnose.own_steps import OwnMethod, own_loading, own_step
 from stoker.diagnose.places import LineShare, call_site
@@ -49,6 +49,8 @@ class BlockingLine:
     """Of the window, host clock."""
     inside: str = ""
     """Of torch, in this phase: from a deep window, and its line from looks."""
+    idle_pct: float = 0.0
+    """Of the window, where that tells: no kernel runs meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +146,18 @@ class Signals:
     def line_lost(self, line: LineShare) -> float:
         """The part of its phase's loss that is the line's."""
         whole = self._at_work_pct(line.phase)
-        lost = self.own_code_lost() if line.phase == "other" else self.lost(line.phase)
-        return lost * min(1.0, line.pct / whole) if whole > 0 else 0.0
+        return self._lost_at_work(line.phase) * min(1.0, line.pct / whole) if whole > 0 else 0.0
 
     def _at_work_pct(self, phase: str) -> float:
-        """Without what is waited for the GPU inside of torch: then it has work, and idles for the rest."""
+        """Without what is waited for the GPU, or for a copy to it, inside of torch."""
         waits = sum(one.pct for one in self.blocking if one.inside == phase)
         return max(0.0, self.host_pct.get(phase, 0.0) - waits)
+
+    def _lost_at_work(self, phase: str) -> float:
+        """Of the window, in what is left of the phase without those waits: but for copies the GPU is at work
+        in them."""
+        lost = self.own_code_lost() if phase == "other" else self.lost(phase)
+        return max(0.0, lost - self.hidden_copies_pct().get(phase, 0.0) / 100)
 
     def own_code_lost(self) -> float:
         """Of the window, in `other`."""
@@ -179,7 +186,7 @@ class Signals:
     def own_part_lost(self, own: OwnMethod) -> float:
         """Of the window, with the launches of that part."""
         at_work_pct = self._at_work_pct("other")
-        return self.own_code_lost() * min(
+        return self._lost_at_work("other") * min(
             1.0, own.frac * self.host_pct["other"] / at_work_pct if at_work_pct else 0
         )
 
@@ -198,6 +205,11 @@ class Signals:
         """The part of a run, with what is told from single ticks and is known for all of it only."""
         return replace(self, edge_data_frac=whole.edge_data_frac, edge_tick_frac=whole.edge_tick_frac)
 
+    def hidden_copies_pct(self) -> dict[str, float]:
+        """By phase: no kernel runs, since something is copied to the GPU inside of torch."""
+        copies = [one for one in self.blocking if one.phase == "h2d" and one.inside]
+        return {phase: sum(one.idle_pct for one in copies if one.inside == phase) for phase in PHASES}
+
     def reads_storm(self) -> bool:
         """Many reads a tick, which take some time: launches between them are small because of them."""
         waiting = self.host_pct.get("sync", 0.0) / 100
@@ -212,8 +224,9 @@ class Signals:
     def waits_for_gpu(self, line: LineShare) -> bool:
         """It is known to wait there, and long enough: then what looks found in it is that wait, whatever
         phase they were put in. A line that computes for long and reads one number is another thing."""
-        waits = (one for one in self.blocking if one.phase == "sync" and one.place.leaf == line.place.leaf)
-        return sum(one.pct for one in waits) >= WAITING_LINE_FRAC * line.pct
+        waits = (one for one in self.blocking if one.phase == "sync" or one.inside)
+        here = sum(one.pct for one in waits if one.place.leaf == line.place.leaf)
+        return here >= WAITING_LINE_FRAC * line.pct
 
     def waits_for_own_processes(self) -> list[LineShare]:
         """Lines outside of model, loader and environment in which it waits for processes of the run: by what
@@ -277,7 +290,7 @@ def signals(summary: Summary) -> Signals | None:
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         own_step=stepped,
-        one_row_frac=one_row_frac(main.record.shapes),
+        one_row_frac=one_row_frac(inputs_within(main.record, *main.window.span)),
         own_evaluation=own_evaluation(main.record, main.phase_pct),
         simulates=simulates,
         own_loading=None if simulates else own_loading(main.record),
@@ -345,16 +358,16 @@ def _hidden(main: Trainer, use: GpuUse | None) -> list[BlockingLine]:
     often and never computing: it takes at least the wait."""
     if use is None or use.deep is None or not main.window.content.ticks:
         return []
-    tick_s = main.window.seconds / main.window.content.ticks
-    found = []
-    for phase, wait in use.deep.hidden_waits.items():
-        if wait.per_tick is None or wait.per_tick_s is None:
-            continue
-        pct = min(100 * wait.per_tick_s / tick_s, main.phase_pct[phase])
-        lines = (one for one in main.lines if one.phase == phase and one.place.leaf and not one.computes)
+    ticks, found = use.deep.ticks, []
+    usual_s = ticks * main.window.seconds / main.window.content.ticks
+    for wait in use.deep.hidden_waits if ticks else ():
+        pct = min(100 * wait.seconds / usual_s, main.phase_pct[wait.phase])
+        lines = (one for one in main.lines if one.phase == wait.phase and one.place.leaf and not one.computes)
         line = next((one for one in lines if one.pct >= HIDDEN_LINE_FRAC * pct), None)
         if line is not None and pct >= HIDDEN_WAIT_PCT:
-            found.append(BlockingLine("sync", line.place, wait.per_tick, pct, inside=phase))
+            idle_pct = pct * wait.idle_s / wait.seconds
+            per_tick = wait.count / ticks
+            found.append(BlockingLine(wait.kind, line.place, per_tick, pct, wait.phase, idle_pct))
     return found
 
 
@@ -410,6 +423,9 @@ def _elsewhere_cores(
 
 def _call_sites(main: Trainer) -> dict[str, Place]:
     sites = {phase: call_site(main.record, phase) for phase in ("infer", "forward")}
+    if sites["infer"] is None:  # too few looks: where a model that is trained was seen to be asked
+        asked = max(main.record.acted, key=lambda one: one.count, default=None)
+        sites["infer"] = asked.place if asked is not None and asked.place.leaf else None
     return {phase: site for phase, site in sites.items() if site is not None}
 
 

@@ -1,13 +1,25 @@
-"""SK404: the GPU is busy with kernels too small to fill it, and has memory to spare."""
+"""SK404: the GPU is busy with kernels too small to fill it, or mostly with the weights, and has memory to
+spare."""
 
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, share
+from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT, LITTLE_WORK_FRAC, MEMORY_FREE_FRAC
+from stoker.diagnose.causes.thresholds import (
+    BUSY_FOR_BATCH_PCT,
+    LITTLE_WORK_FRAC,
+    MEMORY_FREE_FRAC,
+    WEIGHTS_FRAC,
+)
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK404", "batch too small for the GPU"
+_LITTLE = "kernels run all the time but fill little of the GPU", "GPU busy with little work"
+_WEIGHTS = (
+    "much of the GPU's work is the optimizer's, the same whatever the batch",
+    "GPU time that a larger batch shares out",
+)
 _FIXES = (
     Fix(
         "a larger batch; it changes the training: keep the learning-rate rule and check the result",
@@ -21,27 +33,35 @@ _FIXES = (
 
 def find(found: Signals) -> Finding | None:
     gpu = found.gpu
-    if gpu is None or gpu.busy_pct is None or gpu.real_work_pct is None or gpu.memory_frac is None:
+    if gpu is None or not gpu.alone or gpu.busy_pct is None or gpu.real_work_pct is None:
         return None
-    if not gpu.alone:
+    if gpu.busy_pct < BUSY_FOR_BATCH_PCT or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
         return None
-    fills_little = gpu.real_work_pct < LITTLE_WORK_FRAC * gpu.busy_pct
-    if gpu.busy_pct < BUSY_FOR_BATCH_PCT or not fills_little or gpu.memory_frac >= MEMORY_FREE_FRAC:
-        return None
+    little_pct = gpu.busy_pct - gpu.real_work_pct
+    if gpu.real_work_pct >= LITTLE_WORK_FRAC * gpu.busy_pct:
+        little_pct = 0.0
+    weights_pct = gpu.busy_pct * _over_weights(gpu)
+    says, of = _WEIGHTS if weights_pct > little_pct else _LITTLE
     return finding(
         CODE,
         NAME,
-        "kernels run all the time but fill little of the GPU, and most of its memory is free",
-        (gpu.busy_pct - gpu.real_work_pct) / 100,
-        "GPU busy with little work",
+        f"{says}, and most of its memory is free",
+        max(little_pct, weights_pct) / 100,
+        of,
         [
             share("of the window the GPU is busy", gpu.busy_pct / 100, "gpm or nvml"),
             share("is real work", gpu.real_work_pct / 100, gpu.real_work_source),
+            share("of kernel time is the optimizer's and the like", gpu.weights_frac or None, "deep"),
             share("of its memory is in use", gpu.memory_frac, "nvml"),
         ],
         "twice the batch takes much less than twice as long a tick",
         _FIXES,
     )
+
+
+def _over_weights(gpu: GpuSignals) -> float:
+    """They are gone over once a tick: with twice the batch half as often for as many samples."""
+    return gpu.weights_frac if gpu.weights_frac is not None and gpu.weights_frac >= WEIGHTS_FRAC else 0.0
 
 
 CAUSE = Cause(CODE, NAME, find)

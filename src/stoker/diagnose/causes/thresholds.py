@@ -124,6 +124,9 @@ BUSY_FOR_BATCH_PCT = 50.0
 MEMORY_FREE_FRAC = 0.4
 """SageMaker Debugger's BatchSize asks for less than 70 % of memory; we ask for less than 40 % (own): to
 double a batch must fit with room. 2026-11."""
+WEIGHTS_FRAC = 0.25
+"""Of kernel time, in kernels over all weights: one training of 192 rows on an H200 had 37 %, a hundred others
+at most 12 % (2026-11-19, `diagnose/deep.py`). Own."""
 TENSOR_OFF_PCT = 1.0
 TENSOR_WORK_PCT = 50.0
 DRAM_LOW_PCT = 50.0
