@@ -13,7 +13,7 @@ from stoker.diagnose.deep import use_by_device
 from stoker.diagnose.window import spans, training_window
 from stoker.inside import deep, deep_trace, tape, wire
 from stoker.inside.recorder import Recorder
-from stoker.inside.wire import BACKWARD, DATA, FORWARD, OPTIM, SYNC
+from stoker.inside.wire import BACKWARD, DATA, FORWARD, OPTIM, OTHER, SYNC
 from stoker.store.deep_files import read_trace
 
 TICK_S = 0.25
@@ -63,6 +63,16 @@ def test_where_ticks_are_told_of_in_groups_it_opens_at_the_next_tenth(make, driv
     driven.step(TICK_S)
     assert trained.torch.calls == ["prepare", "enable"]
     assert driven.recorder.ticks % 10 == 0
+
+
+def test_what_opening_and_closing_take_is_no_share_of_what_is_passed_over(make, driven) -> None:
+    trained, state = make(), driven.recorder.thinning
+    trained.torch.slow_s = {"prepare": 2.0, "disable": 3.0}
+    state.active, state.closely_frac, state.twice_mean = True, 1 / 12, 1000
+    trained.ticks(DUE + 30)
+    assert trained.hook.window.row["state"] == "taken"
+    assert max(map(sum, state.closely.values())) > 0
+    assert state.known()[OTHER] < 0.01 * sum(state.known())
 
 
 def test_its_events_are_on_our_clock(make, driven) -> None:
