@@ -200,6 +200,17 @@ def test_a_stall_of_which_the_counters_prove_a_part_has_all_of_it() -> None:
     assert shares(found) == {"busy": 40.0, "compile": 43.0, "idle, cause unknown": 17.0}
 
 
+def test_a_stall_of_which_samples_had_the_short_ones_has_what_nothing_else_explains() -> None:
+    """Small functions are compiled in every tick, under the GPU's queue; a large one now and then."""
+    phase_pct = {"compile": 61.0, "backward": 24.0, "forward": 15.0}
+    seen = lead(compile=(3.3, 0.2, 0, 0), backward=(2.2, 0, 0.2, 0), forward=(1.1, 0, 0, 0))
+    found = gpu_budget(phase_pct, counted(60.0), seen)
+    assert shares(found) == {"busy": 60.0, "compile": 37.8, "launching": 2.2}
+    assert (cause(found, "compile").known, cause(found, "compile").source) == (Known.INFERRED, Source.GPM)
+    little = shares(gpu_budget(phase_pct, counted(75.0), seen))
+    assert little["compile"] < 4, "a fifth may be anything"
+
+
 def test_a_loop_of_small_kernels_in_the_users_own_code_is_launching() -> None:
     """To the lead it is code that gives the GPU nothing; a deep window finds many short gaps."""
     phase_pct, seen = {"other": 60.0, "forward": 40.0}, lead(other=(1.0, 0.8, 0.0, 0.0))
@@ -224,6 +235,20 @@ def test_gaps_in_the_middle_of_a_phase_are_told_where_the_lead_leaves_most_unexp
     assert shares(gpu_budget(phase_pct, counted(60.0), seen, few, 0.05))["idle, cause unknown"] == 40.0
     little = shares(gpu_budget(phase_pct, counted(80.0), seen, gaps, 0.05))
     assert little == {"busy": 80.0, "idle, cause unknown": 20.0}
+
+
+def test_idle_time_for_which_the_thread_is_nowhere_else_is_in_the_models_phases() -> None:
+    """The queue is full at the end of each: what is launched one by one comes before large kernels."""
+    phase_pct = {"loss": 42.0, "forward": 4.0, "backward": 52.0, "sync": 2.0}
+    seen = lead(loss=(4.2, 0, 0.8, 0), forward=(0.4, 0, 0, 0), backward=(5.2, 0, 0, 0))
+    found = gpu_budget(phase_pct, counted(62.0), seen)
+    assert shares(found) == {"busy": 62.0, "launching": 36.0, "idle, cause unknown": 2.0}
+    assert cause(found, "backward").launching_pct == pytest.approx(28 * 52 / 90)
+    assert cause(found, "loss").launching_pct == pytest.approx(8 + 28 * 34 / 90)
+    waits = {**phase_pct, "backward": 40.0, "sync": 14.0}
+    assert shares(gpu_budget(waits, counted(62.0), seen))["idle, cause unknown"] == 30.0
+    little = shares(gpu_budget(phase_pct, counted(72.0), seen))
+    assert little == {"busy": 72.0, "launching": 8.0, "idle, cause unknown": 20.0}
 
 
 def test_without_a_lead_all_idle_time_is_unknown_with_the_reason() -> None:
