@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes import CAUSES, evaluation_stall
+from stoker.diagnose.causes.cause import LITTLE_WORK, NO_KERNEL
 from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.signals import Signals, signals, waits
 from stoker.diagnose.causes.thresholds import (
@@ -137,7 +138,7 @@ def _works_enough(found: Signals, worth: list[Finding]) -> bool:
     window's estimate is an upper bound: it does not speak against a loss that was measured."""
     at_most = found.gpu is not None and found.gpu.real_work_source == Source.DEEP
     enough = not at_most and (_work_pct(found) or 0.0) >= HEALTHY_WORK_PCT
-    return enough and all(one.recoverable_of in (found.lost_of, "GPU busy with little work") for one in worth)
+    return enough and all(one.recoverable_of in (found.lost_of, NO_KERNEL, LITTLE_WORK) for one in worth)
 
 
 def _work_pct(found: Signals) -> float | None:

@@ -47,7 +47,7 @@ class Finding:
     recoverable_frac: float | None
     """Of the window, if the cause cost nothing; None: cannot be told, see `no_ceiling`."""
     recoverable_of: str
-    """`GPU idle time`, `time of the training thread`, `time of the run`, `GPU busy with little work`."""
+    """`GPU idle time`, `time of the training thread`, `time of the run`, `GPU busy with little work` …"""
     evidence: tuple[Evidence, ...]
     confirm: str
     fixes: tuple[Fix, ...]

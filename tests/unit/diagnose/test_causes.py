@@ -510,6 +510,8 @@ def test_copies_the_counters_call_busy_are_lost_all_the_same() -> None:
     first = judge(found).findings[0]
     assert first.code == "SK403"
     assert first.recoverable_frac == pytest.approx(0.48)
+    works = replace(found, gpu=gpu(busy_pct=98.0, copying_pct=46.0, real_work_pct=70.0))
+    assert judge(works).findings[0].recoverable_frac == pytest.approx(0.3), "work is not copying"
     seldom = replace(found, host_pct={**found.host_pct, "h2d": 10.0})
     assert judge(seldom).findings[0].recoverable_frac == pytest.approx(0.10)
 

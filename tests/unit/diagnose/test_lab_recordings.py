@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from stoker.diagnose.causes import CAUSES
-from stoker.diagnose.summary import summarise
+from stoker.diagnose.causes.cause import LITTLE_WORK, NO_KERNEL
+from stoker.diagnose.summary import Summary, summarise
 from stoker.diagnose.verdict import verdict
 from stoker.model.finding import Outcome, Verdict
 from stoker.store.reading import load
@@ -21,8 +22,8 @@ LIMIT_BYTES = 70_000
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
-def replayed(recording: Path, folder: Path) -> tuple[dict[str, Any], list[Verdict]]:
-    """Of a recording with the counters of two watchers, both verdicts."""
+def replayed(recording: Path, folder: Path) -> tuple[dict[str, Any], list[Summary]]:
+    """Of a recording with the counters of two watchers, both."""
     with tarfile.open(recording) as archive:
         archive.extractall(folder, filter="data")
     planted: dict[str, Any] = json.loads((folder / "lab.json").read_text("utf-8"))
@@ -30,7 +31,7 @@ def replayed(recording: Path, folder: Path) -> tuple[dict[str, Any], list[Verdic
     if (folder / "gpm" / "gpu.jsonl").exists():
         with_gpm = importlib.import_module("beside").with_gpm
         runs.append(with_gpm(folder / "run", folder / "gpm" / "gpu.jsonl", folder / "with_gpm"))
-    return planted, [verdict(summarise(load(run))) for run in runs]
+    return planted, [summarise(load(run)) for run in runs]
 
 
 def test_there_are_recordings_of_faults_and_of_healthy_runs() -> None:
@@ -62,9 +63,21 @@ def test_the_verdict_on_a_recorded_run(
 ) -> None:
     assert recording.stat().st_size <= LIMIT_BYTES
     monkeypatch.syspath_prepend(str(BENCHMARKS / "accuracy"))
-    planted, verdicts = replayed(recording, tmp_path)
-    for told in verdicts:
+    planted, summaries = replayed(recording, tmp_path)
+    for summary in summaries:
+        told = verdict(summary)
         judge(planted, told)
+        claims_no_more_than_there_is(summary, told)
+
+
+def claims_no_more_than_there_is(summary: Summary, told: Verdict) -> None:
+    """The bar has so much real work; only what would shorten that work may win more than the rest."""
+    use = summary.main.gpus.main if summary.main else None
+    work_pct = use.budget.real_work_pct if use else None
+    lost = ("GPU idle time", NO_KERNEL, LITTLE_WORK)
+    for one in told.findings if work_pct is not None else ():
+        if one.recoverable_of in lost:
+            assert (one.recoverable_frac or 0.0) <= 1 - work_pct / 100 + 1e-9, one
 
 
 def judge(planted: dict[str, Any], told: Verdict) -> None:

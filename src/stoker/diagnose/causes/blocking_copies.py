@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.cause import NO_KERNEL, Cause, finding, number, share
 from stoker.diagnose.causes.model_on_cpu import split
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
@@ -30,7 +30,7 @@ def find(found: Signals) -> Finding | None:
         NAME,
         f"copies to the GPU hold up the training{_pinned(found)}",
         lost,
-        found.lost_of,
+        NO_KERNEL,
         [
             share("of the window the GPU idles or only copies meanwhile", lost, found.gpu.source),
             share("of the thread's time is copying", found.host_pct["h2d"] / 100 or None, "host clock"),
@@ -44,11 +44,13 @@ def find(found: Signals) -> Finding | None:
 
 
 def copies_lost(found: Signals) -> float:
-    """No kernel runs meanwhile; whether the counters call it busy, since the copy engine works, or idle."""
+    """No kernel runs meanwhile; whether the counters call it busy, since the copy engine works, or idle. A
+    deep window calls it copying, too, while the host moves the parts of a copy from pageable memory."""
     copying_pct = found.gpu.copying_pct if found.gpu else 0.0
+    working_pct = (found.gpu.real_work_pct if found.gpu else None) or 0.0
     idle = found.lost("h2d")
     beside = min(copying_pct / 100, max(0.0, found.host_pct["h2d"] / 100 - idle))
-    return idle + beside + sum(found.hidden_copies_pct().values()) / 100
+    return min(1 - working_pct / 100, idle + beside + sum(found.hidden_copies_pct().values()) / 100)
 
 
 def _inside(found: Signals) -> float | None:

@@ -12,6 +12,9 @@ from stoker.model.record import Place
 
 Find = Callable[[Signals], Finding | None]
 
+LITTLE_WORK = "GPU busy with little work"
+NO_KERNEL = "time without any kernel"
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:

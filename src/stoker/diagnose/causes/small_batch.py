@@ -3,7 +3,7 @@ spare."""
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, finding, share
+from stoker.diagnose.causes.cause import LITTLE_WORK, Cause, finding, share
 from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
@@ -15,7 +15,7 @@ from stoker.diagnose.causes.thresholds import (
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK404", "batch too small for the GPU"
-_LITTLE = "kernels run all the time but fill little of the GPU", "GPU busy with little work"
+_LITTLE = "kernels run all the time but fill little of the GPU", LITTLE_WORK
 _WEIGHTS = (
     "much of the GPU's work is the optimizer's, the same whatever the batch",
     "GPU time that a larger batch shares out",
