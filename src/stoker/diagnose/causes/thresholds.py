@@ -54,9 +54,9 @@ EDGE_LEAN = 3.0
 EDGE_NEARLY_ALL = 0.9
 """Enough where epochs are so short that every second or third tick is a first one. Own, 2026-11."""
 EDGES_MIN = 3
+"""Epochs, or fewer tell nothing of a habit. Own, 2026-11."""
 
 # Host
-STAGE_FRAC = 0.05
 LINE_PCT = 5.0
 """Of the window, for one line or one function: own, as NOTE_FRAC."""
 LINE_SURE = 1.64
@@ -121,6 +121,7 @@ SYNCS_PER_TICK = 0.5
 LITTLE_WORK_FRAC = 0.5
 """Real work of busy. NVIDIA calls SM activity below 0.5 "likely ineffective" (DCGM's guide, 2026-11)."""
 BUSY_FOR_BATCH_PCT = 50.0
+"""With less, it is idle time that is to be mended first. Own, 2026-11."""
 MEMORY_FREE_FRAC = 0.4
 """SageMaker Debugger's BatchSize asks for less than 70 % of memory; we ask for less than 40 % (own): to
 double a batch must fit with room. 2026-11."""
@@ -131,12 +132,14 @@ TENSOR_OFF_PCT = 1.0
 TENSOR_WORK_PCT = 50.0
 DRAM_LOW_PCT = 50.0
 """Tensor pipes at about nothing while half of the multiprocessors work and memory is not the limit: expected
-from how the counters are defined (DCGM's guide, 2026-11); not calibrated on a card yet."""
+from how the counters are defined (DCGM's guide, 2026-11). On an H200 `tensor_off` is told so (2026-11-16);
+products in FP32 beside others in bf16 are not, for which FP32_FRAC and PLAIN_FRAC are."""
 
 TENSOR_FEW_PCT = 25.0
 """With fewer, what the multiprocessors work on is worth a look: healthy trainings on an H200 had 21 to 75 %,
 those with a part in plain FP32 or in chains of small operations 12 and 20 % (2026-11-16)."""
 TENSOR_RESTS_PCT = 5.0
+"""With more, it is not memory alone that is waited for. Own, 2026-11."""
 DRAM_BOUND_PCT = 60.0
 """Memory traffic that leaves little to do: copies within the card read 86 % on an H200, a large bf16 matrix
 product 14 % (measured 2026-11); KempnerPulse says memory-bound from 50 % on (read 2026-11)."""
@@ -173,6 +176,7 @@ CPU_TRAINED_FRAC = 0.001
 
 # Machine
 THROTTLED_FRAC = 0.2
+"""Of the looks. Own, 2026-11."""
 POWER_LOWERED_FRAC = 0.97
 """Of the card's default power limit: one below it was set by somebody. Own, 2026-11. At its default limit an
 H200 lowers its clock to 81-93 % of the highest as soon as its tensor cores have enough to do (13 trainings
