@@ -10,7 +10,8 @@ switched that fast, by pairs of blocks of 0.3 s in random order.
     stoker         its hooks and its looking thread; its watcher runs all the time (see `gpu_watcher.py`)
     profiler       torch.profiler, CPU and CUDA activities; taken apart after each block (TEARDOWN_CUPTI)
     profiler cuda  the same, CUDA activities alone
-    traceml        a step inside trace_step(); what its init() patches stays in the off blocks
+    traceml        a step inside trace_step(); what its init() patches stays in the off blocks. Installed, or
+                   unpacked on PYTHONPATH: traceml-ai, msgspec, psutil, pyyaml
 
 Stoker's 1000 pairs take about a minute and a half a loop, the others' 20 pairs one minute. What is not
 installed is left out and said.
@@ -19,11 +20,13 @@ installed is left out and said.
 from __future__ import annotations
 
 import argparse
+import atexit
 import functools
 import importlib.util
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -208,12 +211,25 @@ class Profiled:
 
 
 class TraceMl:
-    """Written from its documentation; it is not installed on the machines we have."""
+    """0.5.0, with the process it sends its figures to; without that it measures nothing."""
 
     def __init__(self, loop: Any) -> None:
+        self.logs = tempfile.mkdtemp()
+        serve = "from traceml_ai.launcher.cli import main; main()"
+        words = [sys.executable, "-c", serve, "serve", "--logs-dir", self.logs]
+        with Path(self.logs, "serve.txt").open("w") as log:
+            self.aggregator = subprocess.Popen(words, stdout=log, stderr=log)
+        atexit.register(self.end)
         self.traceml: Any = importlib.import_module(str(traceml_name()))
-        self.traceml.init(mode="auto")
+        self.traceml.init(
+            mode="auto", logs_dir=self.logs, on_missing_aggregator="raise", connect_timeout_sec=60
+        )
         self.loop, self.bare = loop, loop.tick
+
+    def end(self) -> None:
+        self.aggregator.terminate()
+        self.aggregator.wait()
+        shutil.rmtree(self.logs, ignore_errors=True)
 
     def on(self) -> None:
         def tick() -> None:
