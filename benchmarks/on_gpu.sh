@@ -3,10 +3,10 @@
 # (gymnasium) may lie unpacked in carry/. Minutes each: tests 8, pages 3, busy 3.5, calls 1.5, injected 2.5 (with GPM and
 # without), record 0.5, watcher 3, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
 # done again; options of the lab's run.py in LAB), aa 4 (identical runs, until there are 60), answers 4 each (their names in
-# ASK, as `onpolicy_compile offpolicy_compile`; then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
+# ASK, as `onpolicy_compile offpolicy_compile`; steady 3.5 (speeds called steady against those of long runs); then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
 # The cost of one loop alone, with more pairs: LOOP="small RL" PAIRS=5000 (350 s).
 #   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]
-#       [aa] [answers]
+#       [aa] [answers] [steady]
 set -u
 out=$1
 shift
@@ -61,6 +61,16 @@ answers() {
     tar -czf "$out/answers.tar.gz" -C "$out" answers # many small files, deep down
 }
 
+steady() { # each long enough for three claims of 3000 ticks
+    runs=$(mktemp -d)
+    for words in "offpolicy.py --steps ${TICKS:-12000}" "onpolicy.py --num-envs 1024 --iterations $((${TICKS:-12000} / 16))" \
+        "distill.py --steps ${TICKS:-12000} --num-workers 4" "vision.py --images 500 --epochs 1000 --steps ${TICKS:-12000} --num-workers 8"; do
+        # shellcheck disable=SC2086
+        STOKER_HOME="$runs" python3 -m stoker run -- python3 examples/$words >"$out/steady_${words%%.*}.txt" 2>&1
+    done
+    measured steady benchmarks/steady/real.py "$runs"/runs/*
+}
+
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/machine.txt"
 for part in "$@"; do
     case $part in
@@ -81,6 +91,7 @@ for part in "$@"; do
     lab) lab ;;
     aa) aa ;;
     answers) answers ;;
+    steady) steady ;;
     *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done
