@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from stoker.commands.options import class_limits, declare_class_limits, figures_by_name
 from stoker.diagnose.analysis import Analysis, Question, analyse
-from stoker.diagnose.classes import LIMIT_NAMES, LIMITS
 from stoker.diagnose.compare import changes
 from stoker.diagnose.targets import Target, TargetName
 from stoker.errors import UsageError
@@ -41,13 +41,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help=f"what you know and the files do not say: {', '.join(_GIVEN)}",
     )
-    parser.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"another limit between classes: {', '.join(LIMIT_NAMES)}",
-    )
+    declare_class_limits(parser)
     parser.add_argument("--details", action="store_true", help="the root-cause checklist of every case")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="everything, for programs")
@@ -102,30 +96,9 @@ def _show(page: Page, as_markdown: bool) -> None:
 
 
 def _question(args: argparse.Namespace) -> Question:
-    targets = _pairs("--target", args.target, tuple(TargetName))
-    limits = LIMITS.with_overrides(_pairs("--limit", args.limit, LIMIT_NAMES))
-    if limits.util_low_pct > limits.util_high_pct:
-        raise UsageError("util_low_pct lies above util_high_pct", hint="stoker classify --help")
+    targets = figures_by_name("--target", args.target, tuple(TargetName))
     return Question(
-        limits=limits,
-        given=_pairs("--given", args.given, _GIVEN),
+        limits=class_limits(args),
+        given=figures_by_name("--given", args.given, _GIVEN),
         targets=tuple(Target(TargetName(name), value) for name, value in targets.items()),
     )
-
-
-def _pairs(flag: str, words: list[str], known: tuple[str, ...]) -> dict[str, float]:
-    pairs = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        try:
-            figure = float(value)
-        except ValueError:
-            figure = -1.0
-        if name not in known or not 0 <= figure < float("inf"):
-            raise UsageError(
-                f"{flag} {word} is not understood",
-                seen=f"known names: {', '.join(known)}",
-                hint=f"{flag} {known[0]}=80",
-            )
-        pairs[name] = figure
-    return pairs

@@ -1,4 +1,5 @@
-"""Options that several verbs share: lengths of time, the length of a training, names of steps to look at."""
+"""Options that several verbs share: lengths of time, the length of a training, names of steps to look at,
+limits between classes."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from stoker.diagnose.classes import LIMIT_NAMES, LIMITS, Limits
 from stoker.diagnose.summary import parse_total
+from stoker.errors import UsageError
 
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _MODULE_FLAG = re.compile(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)?|--module", re.ASCII)
@@ -73,3 +76,39 @@ def _scripts(command: Sequence[str]) -> set[str]:
             module = match[1] or following
             names |= {module, f"{module}.__main__"}  # a package runs its __main__.py
     return names | {Path(word).stem for word in command if word.endswith(".py")}
+
+
+def declare_class_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"another limit between classes: {', '.join(LIMIT_NAMES)}",
+    )
+
+
+def class_limits(args: argparse.Namespace) -> Limits:
+    limits = LIMITS.with_overrides(figures_by_name("--limit", args.limit, LIMIT_NAMES))
+    if limits.util_low_pct > limits.util_high_pct:
+        raise UsageError("util_low_pct lies above util_high_pct", hint="--limit util_low_pct=45")
+    return limits
+
+
+def figures_by_name(flag: str, words: Sequence[str], known: Sequence[str]) -> dict[str, float]:
+    """`NAME=VALUE`, once or several times."""
+    found = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            figure = float(value)
+        except ValueError:
+            figure = -1.0
+        if name not in known or not 0 <= figure < float("inf"):
+            raise UsageError(
+                f"{flag} {word} is not understood",
+                seen=f"known names: {', '.join(known)}",
+                hint=f"{flag} {known[0]}=80",
+            )
+        found[name] = figure
+    return found

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stoker.commands.ab_output import show_comparison
+from stoker.commands.options import class_limits, declare_class_limits
 from stoker.commands.output import declare_formats, show, show_over_time
 from stoker.diagnose.causes import CAUSES
 from stoker.diagnose.chosen import Bounds, choose, parse_bounds
@@ -38,6 +39,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="how the speed and the budget changed in the course of the run",
     )
+    declare_class_limits(parser)
     parser.add_argument(
         "--fail-on",
         type=_failing,
@@ -59,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
     bounds = parse_bounds(args.window) if args.window is not None else None
     if args.over_time and (gate is not None or bounds is not None):
         raise UsageError("--over-time is of the whole training", hint="--gate and --window without it")
-    summary = summarise(load(sessions.find_trial(args.run) or find(args.run)))
+    limits = class_limits(args)
+    summary = replace(summarise(load(sessions.find_trial(args.run) or find(args.run))), limits=limits)
     if gate is not None or bounds is not None:
         summary = _with_window(summary, gate, bounds)
     if args.over_time:
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_what_runs_have(args: argparse.Namespace, folder: Path) -> None:
-    asked = ("gate", "window", "over_time", "fail_on")
+    asked = ("gate", "window", "over_time", "limit", "fail_on")
     given = [f"--{name.replace('_', '-')}" for name in asked if getattr(args, name)]
     if given:
         raise UsageError(

@@ -8,6 +8,7 @@ from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part
 from stoker.diagnose.gpu_causes import by_lead
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.places import shown
+from stoker.diagnose.rank_gpus import rank_gpu
 from stoker.diagnose.summary import Summary, Trainer
 
 NOTABLE_PCT = 10.0
@@ -50,10 +51,21 @@ def gpu_sentence(summary: Summary, main: Trainer) -> GpuSentence | None:
     if budget.idle_pct is None:
         return _without_counters(summary, main, budget)
     if budget.idle_pct < NOTABLE_PCT:
-        return GpuSentence(_busy(use), True)
+        return GpuSentence(_spinning(summary, main) or _busy(use), True)
     cause, complete = _cause(summary, main, budget, budget.idle_pct)
     return GpuSentence(
         f"The GPU is idle {budget.idle_pct:.0f} % of the time{cause}{_little_work(budget)}", complete
+    )
+
+
+def _spinning(summary: Summary, main: Trainer) -> str:
+    """Busy, and no work: not to be taken for a GPU that is kept fed."""
+    own = rank_gpu(summary, main)
+    if own is None or own.waiting_pct is None or own.waiting_pct < NOTABLE_PCT:
+        return ""
+    return (
+        f"GPU busy {own.use.budget.busy_pct:.0f} %, but {own.waiting_pct:.0f} % of the time it spins, "
+        "waiting for other ranks."
     )
 
 

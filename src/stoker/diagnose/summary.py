@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.chosen import Chosen
+from stoker.diagnose.classes import LIMITS, Limits
 from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.gpu_use import GpusUsed, gpus_used
 from stoker.diagnose.iteration import Iteration, find_iteration
@@ -81,6 +82,8 @@ class Summary:
     length: Length | None
     chosen: Chosen | None = None
     """A window the user asked for beside the steady one."""
+    limits: Limits = LIMITS
+    """Between the classes of runs."""
 
     @property
     def main(self) -> Trainer | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from stoker.diagnose.causes.thresholds import POWER_LOWERED_FRAC
 from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part, PhaseCause
-from stoker.diagnose.gpu_causes import Known, Source
+from stoker.diagnose.gpu_causes import Source
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.gpu_view import GpuView, WatcherCost, watcher_cost
 from stoker.diagnose.places import shown
+from stoker.diagnose.rank_gpus import rank_gpu
+from stoker.diagnose.run_class import run_class
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.model.gpu import POWER_CAP
+from stoker.report.class_row import class_row
 from stoker.report.figures import counted, duration, percent, size
 from stoker.report.page import Block, Facts, Segment, Stack, Table, Tone
 
@@ -28,6 +33,8 @@ SOURCES = {
     Source.ASKED: "the queue was asked",
     Source.DEEP: "deep window",
 }
+BUSY = (Kind.REAL, Kind.LITTLE, Kind.BUSY)
+WAITING_NOTE = "inferred: it spins in a collective"
 _TONES = {
     Kind.REAL: Tone.GOOD,
     Kind.LITTLE: Tone.FAIR,
@@ -44,32 +51,11 @@ def gpu_blocks(summary: Summary, main: Trainer) -> list[Block]:
     if use is None:
         return []
     blocks: list[Block] = [
-        Stack(_heading(main, use), tuple(_segments(summary, main, use))),
+        Stack(_heading(main, use), tuple(_own_segments(summary, main, use))),
         _cause_table(use.budget),
-        Facts(tuple(_facts(use, watcher_cost(summary.run.gpu)))),
+        Facts((*class_row(run_class(summary)), *_facts(use, watcher_cost(summary.run.gpu)))),
     ]
     return blocks
-
-
-def other_gpus(summary: Summary) -> list[Block]:
-    """One row per training process and GPU, where there are several."""
-    uses = [(trainer, use) for trainer in summary.trainers for use in trainer.gpus.uses]
-    if len(uses) < 2:
-        return []
-    columns = ("rank", "pid", "GPU", "busy", "real work", "idle", "most of it")
-    rows = tuple(
-        (
-            "-" if trainer.record.rank is None else str(trainer.record.rank),
-            str(trainer.record.pid),
-            _number(use),
-            _pct(use.budget.busy_pct),
-            _pct(use.budget.real_work_pct),
-            _pct(use.budget.idle_pct),
-            _top_cause(use.budget),
-        )
-        for trainer, use in uses
-    )
-    return [Table("GPUs of all training processes", columns, rows, frozenset(range(6)))]
 
 
 def _heading(main: Trainer, use: GpuUse) -> str:
@@ -77,25 +63,35 @@ def _heading(main: Trainer, use: GpuUse) -> str:
     return f"What the GPU does{who} ({use.name or 'GPU'}, {duration(main.window.seconds)} of training)"
 
 
-def _segments(summary: Summary, main: Trainer, use: GpuUse) -> list[Segment]:
-    """Small causes are put together, behind the large ones."""
-    causes = [part for part in use.budget.parts if part.kind is Kind.IDLE]
+def _own_segments(summary: Summary, main: Trainer, use: GpuUse) -> list[Segment]:
+    own = rank_gpu(summary, main)
+    parts, waiting_pct = (own.parts, own.waiting_pct) if own else (use.budget.parts, None)
+    return segments(parts, waiting_pct, lambda part: _note(summary, main, use, part))
+
+
+def segments(parts: Sequence[Part], waiting_pct: float | None, note: Callable[[Part], str]) -> list[Segment]:
+    """Waiting for other ranks stands behind what else is busy; small causes are put together, behind the
+    large ones."""
+    busy = [part for part in parts if part.kind in BUSY]
+    causes = [part for part in parts if part.kind is Kind.IDLE]
+    rest = [part for part in parts if part not in busy and part not in causes]
     large = [part for part in causes if part.pct >= SMALL_PCT][:CAUSES_SHOWN]
     small_pct = sum(part.pct for part in causes[len(large) :])
     drawn = [
-        Segment(_label(part), part.pct, _note(summary, main, use, part), _TONES[part.kind])
-        for part in use.budget.parts
-        if part in large or (part.kind is not Kind.IDLE and part.pct >= SHOWN_PCT)
+        *_drawn(busy, note),
+        Segment("waiting for other ranks", waiting_pct or 0.0, WAITING_NOTE, Tone.LOST),
+        *_drawn(large, note),
+        Segment("idle: other phases", small_pct, "", Tone.LOST),
+        *_drawn(rest, note),
     ]
-    if small_pct >= SHOWN_PCT:
-        after = sum(part.kind in (Kind.REAL, Kind.LITTLE, Kind.BUSY) for part in use.budget.parts) + len(
-            large
-        )
-        drawn.insert(after, Segment("idle: other phases", small_pct, "", Tone.LOST))
-    return drawn
+    return [segment for segment in drawn if segment.pct >= SHOWN_PCT]
 
 
-def _label(part: Part) -> str:
+def _drawn(parts: Sequence[Part], note: Callable[[Part], str]) -> list[Segment]:
+    return [Segment(label(part), part.pct, note(part), _TONES[part.kind]) for part in parts]
+
+
+def label(part: Part) -> str:
     if part.kind is Kind.IDLE:
         return f"idle: {part.phase}"
     return "idle: launching" if part.kind is Kind.LAUNCHING else str(part.kind)
@@ -131,8 +127,8 @@ def _cause_table(budget: GpuBudget) -> Table:
     rows = tuple(
         (
             cause.phase,
-            _pct(cause.host_pct),
-            _pct(cause.caused_pct),
+            pct(cause.host_pct),
+            pct(cause.caused_pct),
             _how(cause, scaled=bool(budget.contradiction)),
         )
         for cause in budget.phases
@@ -253,18 +249,5 @@ def _watching(cost: WatcherCost) -> str:
     return f"{cost.gpu_cpu_pct:.2g} % of a core for the GPUs, {cost.cpu_ms_per_look:.2g} ms a look"
 
 
-def _number(use: GpuUse) -> str:
-    return str(use.view.gpu if use.view else "-" if use.index is None else use.index)
-
-
-def _top_cause(budget: GpuBudget) -> str:
-    lost = [part for part in budget.parts if part.kind in (Kind.IDLE, Kind.LAUNCHING, Kind.UNKNOWN_IDLE)]
-    top = max(lost, key=lambda part: part.pct, default=None)
-    if top is None:
-        return "-"
-    cause = "unknown" if top.known is Known.UNKNOWN else _label(top).removeprefix("idle: ")
-    return f"{cause} {top.pct:.1f} %"
-
-
-def _pct(value: float | None) -> str:
+def pct(value: float | None) -> str:
     return "?" if value is None else f"{value:.1f} %"

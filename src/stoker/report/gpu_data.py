@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.gpu_view import watcher_cost
+from stoker.diagnose.rank_gpus import Together
 from stoker.model.run import Run
 
 
@@ -36,6 +37,26 @@ def gpu_data(use: GpuUse) -> dict[str, object]:
         "no_counters": use.no_view or None,
         "lead": asdict(use.lead) if use.lead else None,
         "deep": asdict(use.deep) if use.deep else None,
+    }
+
+
+def together_data(found: Together | None) -> dict[str, object] | None:
+    """Each rank's budget is with its trainer."""
+    if found is None:
+        return None
+    return {
+        "parts": [asdict(part) for part in found.parts],
+        "waiting_pct": found.waiting_pct,
+        "reason": found.reason or None,
+        "ranks": [
+            {
+                "rank": one.rank,
+                "pid": one.pid,
+                "parts": [asdict(part) for part in one.parts],
+                "waiting_pct": one.waiting_pct,
+            }
+            for one in found.ranks
+        ],
     }
 
 

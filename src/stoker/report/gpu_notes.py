@@ -83,6 +83,8 @@ def _real_work(use: GpuUse, view: GpuView) -> str:
     why = view.gpm_reason or next((m.reason for m in view.missing if m.name == "sm_active_pct"), "not told")
     card, rest = view.name or "GPU", "occupancy, tensor, DRAM and PCIe are not measured"
     busy = "busy is NVML's, right within a few points"
+    if use.deep is None:  # which sees each kernel
+        busy += " (with tens of thousands of small kernels a second up to 8 too many)"
     if use.budget.real_work_source is Source.DEEP:
         return (
             f"{card}: {why}. So real work is an estimate from the second of a deep window, at most that; "

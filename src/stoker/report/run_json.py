@@ -9,13 +9,16 @@ from stoker.diagnose.causes.arrivals import arrivals
 from stoker.diagnose.conclusion import in_short
 from stoker.diagnose.host import host_view
 from stoker.diagnose.over_time import OverTime
+from stoker.diagnose.rank_gpus import together
 from stoker.diagnose.remedies import not_worth_trying
+from stoker.diagnose.run_class import run_class
 from stoker.diagnose.sentence import stage_findings
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.verdict import verdict
 from stoker.model.deep import DeepNote
 from stoker.report.cause_data import verdict_data
-from stoker.report.gpu_data import gpu_data, gpu_watcher
+from stoker.report.class_row import class_data
+from stoker.report.gpu_data import gpu_data, gpu_watcher, together_data
 from stoker.report.knob_blocks import settings_data
 from stoker.report.over_time_data import over_time_data
 from stoker.report.run_notes import notes
@@ -35,10 +38,12 @@ def render(summary: Summary, told: OverTime | None = None) -> str:
         "verdict": verdict_data(found),
         "settings": settings_data(summary.run),
         "not_worth_trying": [asdict(one) for one in not_worth_trying(summary)],
+        "class": class_data(run_class(summary), summary.limits),
         "whole_training": asdict(summary.length) if summary.length else None,
         "chosen": asdict(summary.chosen) if summary.chosen else None,
         "over_time": over_time_data(told, info) if told else None,
         "ranks": asdict(met) if met else None,
+        "gpus_together": together_data(together(summary)),
         "trainers": [_trainer(trainer) for trainer in summary.trainers],
         "processes": [
             {"pid": p.pid, "rank": p.rank, "ticks": p.last.ticks if p.last else 0, "ended": p.ended}

@@ -1,9 +1,8 @@
-"""What the reader of a run's page must know before believing it, and what to type next."""
+"""What the reader of a run's page must know before believing it."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from itertools import pairwise
 
 from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC
@@ -11,22 +10,15 @@ from stoker.diagnose.failure import place
 from stoker.diagnose.host import core_wait_frac, host_view
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
-from stoker.diagnose.unsteady import Reason
 from stoker.model.record import HookFailure, ProcessRecord
-from stoker.model.run import Run, short_id
+from stoker.model.run import Run
 from stoker.report.figures import counted, duration, percent
 from stoker.report.gpu_notes import gpu_notes
-from stoker.report.page import NextCommand
 
 FEW_SAMPLES = 40
-SHORT_S = 20.0
 CROWDED_PCT, CROWDED_OWN_FRAC = 95.0, 0.6
-FOLLOWED_S = 60.0
 RAISED_SHOWN = 3
 MISSING_SHOWN = 3
-LONGER = "60s"
-COMMAND_MAX = 74
-"""A longer one would not fit a line, and half a command is of no use."""
 
 
 def notes(summary: Summary) -> list[str]:
@@ -161,29 +153,3 @@ def _passed_over(main: Trainer) -> list[str]:
 def _longest_gap_s(main: Trainer) -> float:
     times = [second.sums.t_s for second in main.record.seconds]
     return max((b - a for a, b in pairwise(times)), default=0.0)
-
-
-def next_command(summary: Summary) -> NextCommand:
-    info, main = summary.run.info, summary.main
-    if info.attached_pid:
-        return NextCommand("stoker run -- python train.py", "started so, the inside is seen too")
-    if main is None and summary.run.host.isolated:
-        flags = summary.run.host.isolated[0].flags
-        return NextCommand("stoker run -- python train.py", f"without {flags} the inside is seen")
-    if main is None and info.failure is None:
-        return NextCommand("stoker doctor", "what can be measured here")
-    again = f"stoker run --for {LONGER} -- {shlex.join(info.command)}"
-    cut_short = main is not None and main.window.seconds < SHORT_S and info.ended_by == "time-limit"
-    if cut_short and len(again) <= COMMAND_MAX:
-        return NextCommand(again, "for firmer figures")
-    if main is not None and _changed(main):
-        return NextCommand(f"stoker why {short_id(info.id)} --over-time", "what changed, and when")
-    return NextCommand(f"stoker why {short_id(info.id)} --json", "everything that was measured")
-
-
-def _changed(main: Trainer) -> bool:
-    """The speed was not the same all the time, in a run long enough to be followed."""
-    window = main.window
-    reason = window.steadiness.reason if window.steadiness else None
-    moved = reason in (Reason.DRIFT, Reason.STEP, Reason.TWO_SPEEDS)
-    return window.seconds + window.warmup_s >= FOLLOWED_S and (moved or window.warmup_s > window.seconds / 5)

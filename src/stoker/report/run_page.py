@@ -20,10 +20,12 @@ from stoker.model.run import RunFailure, RunInfo
 from stoker.report.cause_blocks import cause_blocks, remedy_block
 from stoker.report.chosen_block import chosen_block
 from stoker.report.figures import counted, duration, milliseconds, percent, rate, signal_name, size
-from stoker.report.gpu_blocks import gpu_blocks, other_gpus
+from stoker.report.gpu_blocks import gpu_blocks
 from stoker.report.knob_blocks import knob_blocks
+from stoker.report.next_step import next_command
 from stoker.report.page import Bar, Bars, Block, Facts, Notes, Page, Sentence, Table
-from stoker.report.run_notes import next_command, notes
+from stoker.report.rank_blocks import rank_blocks
+from stoker.report.run_notes import notes
 
 LINES_SHOWN = 6
 SMALL_PCT = 0.05
@@ -59,10 +61,10 @@ def build(summary: Summary) -> Page:
         blocks.append(remedy_block(not_worth_trying(summary)))
         blocks += _trainer_blocks(summary, summary.main)
     blocks += _rank_block(summary)
-    blocks += other_gpus(summary)
+    blocks += rank_blocks(summary)
     blocks += _host_block(summary)
     blocks.append(Notes("Not measured, or to be taken with care", tuple(notes(summary))))
-    blocks.append(next_command(summary))
+    blocks.append(next_command(summary, found))
     return Page(title, status(summary), tuple(blocks))
 
 

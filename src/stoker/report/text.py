@@ -62,8 +62,19 @@ def _draw(block: Block) -> list[Text]:
             quoted = [line for row in rows for line in _wrap(row, 6, "  | ")]
             return _heading(heading) + [Text(line) for line in quoted]
         case NextCommand(command, why):
-            tail = f"   {printable(why)}" if why and len(command) + len(why) + 9 <= WIDTH else ""
-            return [Text.assemble(("next: ", "dim"), (printable(command), "cyan"), (tail, "dim"))]
+            return _next(printable(command), printable(why))
+
+
+def _next(command: str, why: str) -> list[Text]:
+    """Too long for a line it goes on in a second one, as a shell reads it."""
+    first, ends, rest = command.partition(" -- ")
+    if ends and cell_len(command) + 6 > WIDTH:
+        return [
+            Text.assemble(("next: ", "dim"), (f"{first} -- \\", "cyan")),
+            Text.assemble("      ", (rest, "cyan")),
+        ]
+    tail = f"   {why}" if why and cell_len(command) + cell_len(why) + 9 <= WIDTH else ""
+    return [Text.assemble(("next: ", "dim"), (command, "cyan"), (tail, "dim"))]
 
 
 def _wrap(text: str, indent: int, first: str = "") -> list[str]:

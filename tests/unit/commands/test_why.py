@@ -84,3 +84,18 @@ def test_over_time_fails_on_what_was_asked(capsys: pytest.CaptureFixture[str]) -
 def test_over_time_is_of_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "--over-time", "--window", "60s"]) == 2
     assert "--over-time is of the whole training" in capsys.readouterr().err
+
+
+def test_the_limits_between_classes_can_be_moved(
+    make: Make, cards: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = cards.run(make, LEARNING, cards.record(cards.readings(40.0)), None)
+    monkeypatch.setattr(verb, "find", lambda name: name)
+    monkeypatch.setattr(verb, "load", lambda folder: run)
+    said = []
+    for limit in ([], ["--limit", "util_low_pct=20"]):
+        assert main(["why", "--json", *limit]) == 0
+        said.append(json.loads(capsys.readouterr().out)["class"]["name"])
+    assert said == ["throughput/env-bound", "balanced"]
+    assert main(["why", "--limit", "util=20"]) == 2
+    assert "util_low_pct" in capsys.readouterr().err

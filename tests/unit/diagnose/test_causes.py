@@ -354,6 +354,12 @@ def test_a_gpu_nobody_could_measure_cannot_be_told() -> None:
     assert "doctor" in told.would_tell
 
 
+def test_a_gpu_that_spins_in_a_collective_has_no_batch_too_small() -> None:
+    found = FOUND["SK404"]
+    assert codes(found) == ["SK404"]
+    assert "SK404" not in codes(replace(found, waits_for_ranks_frac=0.75))
+
+
 def test_a_gpu_at_work_mostly_on_the_weights_has_a_batch_too_small() -> None:
     """An optimizer takes as long for 192 rows as for 8192."""
     card = gpu(busy_pct=92.0, real_work_pct=80.0, idle_pct=8.0, memory_frac=0.1, weights_frac=0.37)

@@ -94,7 +94,30 @@ def read(run: Any, monkeypatch: pytest.MonkeyPatch) -> Summary:
     return summarise(run)
 
 
-RUNS = [gpm, launch_bound, shared_card, nvml_only]
+def two_ranks(make: Make, cards: Any) -> Any:
+    """Rank 1 loads for longer; rank 0 comes to backward 45 ms before it, and its GPU spins there."""
+    early = {"data": 0.1, "forward": 0.2, "backward": 0.65, "optim": 0.05}
+    late = {"data": 0.55, "forward": 0.2, "backward": 0.2, "optim": 0.05}
+    second = replace(cards.H200, gpu=1, uuid="GPU-second")
+    spins, waits = (
+        cards.readings(97.0, 100, sm_active_pct=50.0),
+        cards.readings(47.0, 101, sm_active_pct=30.0),
+    )
+    gpu = cards.record(spins + tuple(replace(row, gpu=1) for row in waits), cards.H200, second)
+    settings = {"ticks_per_s": 10.0, "torch": "2.11.0+cu128", "world": 2}
+    leads = [
+        cards.lead({"data": (0.4, 0.1, 0.0, 0.0), "forward": (0.8, 0.0, 0.0, 0.0)}),
+        cards.lead({"data": (2.2, 2.0, 0.0, 0.0), "forward": (0.8, 0.0, 0.1, 0.0)}),
+    ]
+    ranks = [
+        make.training(shares, pid=100 + n, rank=n, devices=(cards.use(uuid=uuid),), lead=leads[n], **settings)
+        for n, (shares, uuid) in enumerate(((early, cards.UUID), (late, "second")))
+    ]
+    command = ("torchrun", "--nproc_per_node=2", "/long/way/to/train.py")
+    return replace(make.run(*ranks, command=command), gpu=gpu)
+
+
+RUNS = [gpm, launch_bound, shared_card, nvml_only, two_ranks]
 
 
 @pytest.mark.parametrize("build", RUNS)
@@ -211,6 +234,14 @@ def test_streams_fields_and_coverage_that_are_missing_are_said(make: Make, cards
     assert "the GPU's counters cover 19.0 s of the 60.0 s" in shown
 
 
+def test_without_a_deep_window_it_is_said_what_nvml_counts_too_much(make: Make, cards: Any) -> None:
+    missing = (GpuMissing("sm_active_pct", cards.NO_GPM, 0),)
+    gpu = cards.record(cards.readings(49.0, source="nvml"), cards.RTX_4090, missing=missing)
+    shown = page_of(cards.run(make, DATA, gpu, None))
+    assert "the bar has only busy and idle" in shown
+    assert "tens of thousands of small kernels a second up to 8 too many" in shown
+
+
 def test_a_gpu_torch_that_used_no_gpu_has_no_block(make: Make, cards: Any) -> None:
     run = cards.run(make, DATA, cards.record(cards.readings(0.0, own_pids=())), None, devices=())
     shown = page_of(run)
@@ -239,19 +270,22 @@ def test_every_rank_and_gpu_has_a_row(make: Make, cards: Any) -> None:
     shown = text.plain(run_page.build(summarise(replace(run, processes=(*run.processes, other)))))
     table = shown.split("GPUs of all training processes")[1]
     assert "60.0 %" in table.splitlines()[2]
-    assert table.splitlines()[3].split() == [
-        "1",
-        "77",
-        "1",
-        "30.0",
-        "%",
-        "?",
-        "70.0",
-        "%",
-        "unknown",
-        "55.0",
-        "%",
-    ]
+    row = "1 77 1 30.0 % 9.0 % ? 70.0 % unknown 55.0 %"
+    assert table.splitlines()[3].split() == row.split()
+    assert "What the GPUs of 2 ranks do, on average (2 × NVIDIA H200)" in shown
+
+
+def test_a_bar_of_all_ranks_without_their_waiting_says_so(make: Make, cards: Any) -> None:
+    run = two_ranks(make, cards)
+    untold = replace(run, processes=tuple(replace(one, ticks=()) for one in run.processes))
+    shown = page_of(untold)
+    assert "What the GPUs of 2 ranks do, on average" in shown
+    assert "how long ranks wait for each other is not in this bar: too few ticks" in shown
+    assert "waiting for other ranks" not in shown
+    assert "of it waiting" not in shown
+    told = json.loads(run_json.render(summarise(run)))["gpus_together"]
+    assert sum(part["pct"] for part in told["parts"]) + told["waiting_pct"] == pytest.approx(100)
+    assert [one["rank"] for one in told["ranks"]] == [0, 1]
 
 
 def test_the_gpu_whose_lead_was_taken_is_the_main_one(make: Make, cards: Any) -> None:

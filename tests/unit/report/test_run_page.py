@@ -186,7 +186,8 @@ def test_json(make: Make, build: Callable[[Make], Run]) -> None:
     shown = json.loads(run_json.render(summarise(run)))
     assert set(shown) == {
         "schema", "run", "folder", "sentence", "whole_training", "trainers", "processes", "host", "notes",
-        "chosen", "over_time", "gpu_watcher", "verdict", "not_worth_trying", "ranks", "settings",
+        "chosen", "over_time", "gpu_watcher", "verdict", "not_worth_trying", "ranks", "settings", "class",
+        "gpus_together",
     }  # fmt: skip
     assert shown["schema"] == "stoker.why/1"
     assert shown["run"]["id"] == run.info.id

@@ -98,6 +98,8 @@ class Signals:
     gpu: GpuSignals | None
     ranks: tuple[RankSignals, ...]
     arrivals: Arrivals | None = None
+    waits_for_ranks_frac: float = 0.0
+    """Of the time, for ranks that come later; its GPU may be spinning meanwhile."""
     env_calls_per_tick: float = 0.0
     call_sites: Mapping[str, Place] = field(default_factory=dict)
     """Of the model, by phase: the line that calls it most often."""
@@ -258,6 +260,7 @@ def signals(summary: Summary) -> Signals | None:
     stepped = _own_step(main)
     simulates = stepped is not None or _has_env(main)
     core_wait, off_core = _off_core(summary, main, use)
+    met = arrivals(summary)
     return Signals(
         window_s=main.window.seconds,
         ticks=main.window.content.ticks,
@@ -285,7 +288,8 @@ def signals(summary: Summary) -> Signals | None:
         env_processes=_env_processes(summary.run, main),
         gpu=gpu_signals(use, main) if use else None,
         ranks=tuple(_ranks(summary)),
-        arrivals=arrivals(summary),
+        arrivals=met,
+        waits_for_ranks_frac=_waits_for_ranks_frac(met, main.record.rank),
         env_calls_per_tick=_env_calls_per_tick(main),
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
@@ -303,6 +307,10 @@ def signals(summary: Summary) -> Signals | None:
         others_place=_others_place(main.record.other_threads),
         quota_frac=host.throttled_frac if host else None,
     )
+
+
+def _waits_for_ranks_frac(met: Arrivals | None, rank: int | None) -> float:
+    return next((one.waits_frac for one in met.ranks if one.rank == rank), 0.0) if met else 0.0
 
 
 def _off_core(summary: Summary, main: Trainer, use: GpuUse | None) -> tuple[float | None, float | None]:

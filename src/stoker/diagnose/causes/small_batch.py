@@ -35,12 +35,13 @@ def find(found: Signals) -> Finding | None:
     gpu = found.gpu
     if gpu is None or not gpu.alone or gpu.busy_pct is None or gpu.real_work_pct is None:
         return None
-    if gpu.busy_pct < BUSY_FOR_BATCH_PCT or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
+    busy_pct = gpu.busy_pct - 100 * found.waits_for_ranks_frac  # it may spin in a collective
+    if busy_pct < BUSY_FOR_BATCH_PCT or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
         return None
-    little_pct = gpu.busy_pct - gpu.real_work_pct
-    if gpu.real_work_pct >= LITTLE_WORK_FRAC * gpu.busy_pct:
+    little_pct = busy_pct - gpu.real_work_pct
+    if gpu.real_work_pct >= LITTLE_WORK_FRAC * busy_pct:
         little_pct = 0.0
-    weights_pct = gpu.busy_pct * _over_weights(gpu)
+    weights_pct = busy_pct * _over_weights(gpu)
     says, of = _WEIGHTS if weights_pct > little_pct else _LITTLE
     return finding(
         CODE,
