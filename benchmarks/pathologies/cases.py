@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import eighth_table
+import eleventh_table
 import fifth_table
 import fourth_table
 import ninth_table
@@ -32,6 +33,7 @@ LATER = {
     "eighth": eighth_table,
     "ninth": ninth_table,
     "tenth": tenth_table,
+    "eleventh": eleventh_table,
 }
 """Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2

@@ -19,7 +19,7 @@ from stoker.diagnose.causes import CAUSES
 LAB = Path(__file__).parents[2] / "benchmarks" / "pathologies"
 MODULES = (
     "index", "second_table", "third_table", "fourth_table", "fifth_table", "sixth_table", "seventh_table",
-    "eighth_table", "ninth_table", "tenth_table", "cases", "scoring", "recording",
+    "eighth_table", "ninth_table", "tenth_table", "eleventh_table", "cases", "scoring", "recording",
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ CONTROLS_AND_PAIRS = {
     "eighth": (6, 6),
     "ninth": (6, 5),
     "tenth": (6, 5),
+    "eleventh": (6, 5),
 }
 
 
