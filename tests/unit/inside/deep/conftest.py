@@ -169,7 +169,7 @@ class Trained:
 
 @pytest.fixture
 def make(driven, clock, monkeypatch):
-    """`make(mode)`: an agent with the hook in, its torch a fake."""
+    """`make(mode)`: an agent with the hook in, its torch a fake; with `cuda`, that in place of its own."""
     for name in ("TEARDOWN_CUPTI", "KINETO_LOG_LEVEL", "DISABLE_CUPTI_LAZY_REINIT", "CUDA_INJECTION64_PATH"):
         monkeypatch.setenv(name, "")  # put back after the test
         monkeypatch.delenv(name)
@@ -178,12 +178,15 @@ def make(driven, clock, monkeypatch):
     monkeypatch.setattr(deep_trace, "perf_counter_ns", lambda: round(clock() * 1e9))
     monkeypatch.setattr(deep_trace, "time", SimpleNamespace(time_ns=lambda: round(clock() * 1e9) + UNIX_NS))
 
-    def made(mode="auto", fault=""):
+    def made(mode="auto", fault="", cuda=None):
         monkeypatch.setenv("STOKER_DEEP", mode)
         monkeypatch.setenv("STOKER_FAULT", fault)
         torch = FakeTorch(clock)
         monkeypatch.setitem(sys.modules, "torch", torch)
-        monkeypatch.setattr(driven.agent.devices, "rows", lambda now, last: ())  # has tests of its own
+        if cuda is None:
+            monkeypatch.setattr(driven.agent.devices, "rows", lambda now, last: ())  # has tests of its own
+        else:
+            torch.cuda = cuda
         hook = DeepHook(driven.agent)
         driven.agent.hooks.append(hook)
         driven.recorder.adopt()
