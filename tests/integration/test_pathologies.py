@@ -17,6 +17,8 @@ pytest.importorskip("gymnasium")
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "benchmarks" / "pathologies" / "scripts.py"
 DEADLINE_S = 240.0  # for a machine with other things to do
+CROWDED = "SK504"
+SERIOUS = ("warning", "critical")
 
 
 def stoker(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
@@ -29,7 +31,7 @@ def stoker(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
 def verdict(folder: Path, name: str, dose: int) -> dict[str, Any]:
     """A busy machine may need the longer run that Stoker itself asks for then."""
     found: dict[str, Any] = {}
-    for seconds in (4, 30):
+    for seconds in (4.5, 30):
         script = [sys.executable, str(SCRIPTS), name, "--dose", str(dose), "--seconds", str(seconds)]
         done = stoker(folder, "run", "--quiet", "--", *script)
         assert done.returncode == 0, done.stderr
@@ -59,6 +61,36 @@ def test_a_planted_fault_is_named(tmp_path: Path, name: str, code: str, function
     assert code.encode() in stoker(tmp_path, "why", "--md").stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "function"),
+    [
+        ("main_loading", "SK101", "burn"),
+        ("no_cores", "SK103", "burn"),
+        ("collate", "SK105", "burn"),
+        ("restart", "SK106", None),
+        ("lists", "SK201", "lists.<locals>.<lambda>"),
+        ("replay", "SK201", "replay.<locals>.sample"),
+        ("saving", "SK203", "saver.<locals>.between"),
+        ("evaluating", "SK204", None),
+        ("recompiling", "SK205", "Learner.step"),
+        ("thread", "SK206", "thread.<locals>.compute"),
+        ("serial_env", "SK301", "burn"),
+        ("one_by_one", "SK302", "act"),
+        ("turns", "SK303", None),
+    ],
+)
+def test_the_rest_of_what_a_cpu_can_show(tmp_path: Path, name: str, code: str, function: str | None) -> None:
+    """That other programs are on the same cores is true beside other tests, and is not what was planted. Left
+    out are those that need the second core: `few_workers` (more would not help there, and that is said) and
+    the two ranks of `straggler`."""
+    told = verdict(tmp_path, name, dose=2)
+    planted = [one for one in told["findings"] if one["code"] != CROWDED]
+    assert planted, told
+    assert planted[0]["code"] == code, told
+    assert planted[0]["severity"] in SERIOUS
+    assert function in (None, planted[0]["place"] and planted[0]["place"]["leaf"][2])
+
+
 def test_programs_on_the_same_core_are_named(tmp_path: Path) -> None:
     told = verdict(tmp_path, "neighbours", dose=2)
     assert told["outcome"] == "not fixable in code", told
@@ -74,3 +106,10 @@ def test_a_healthy_training_is_left_alone(tmp_path: Path) -> None:
     assert told["outcome"] == "healthy" or crowded, told
     assert not crowded or [one["code"] for one in told["findings"]] == ["SK504"]
     assert stoker(tmp_path, "why", "--fail-on", "note").returncode == crowded
+
+
+@pytest.mark.parametrize("name", ["on_policy", "transformer", "convolution"])
+def test_nothing_serious_is_said_of_a_control(tmp_path: Path, name: str) -> None:
+    told = verdict(tmp_path, name, dose=0)
+    assert told["outcome"] != "causes", told
+    assert not [one for one in told["findings"] if one["severity"] in SERIOUS and one["code"] != CROWDED]
