@@ -1,13 +1,16 @@
-"""The card a result is of; and a plain word where there is none."""
+"""What a result is of: the card, with a plain word where there is none, and the code of Stoker."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "stoker"
 
 
 def need_a_gpu() -> None:
@@ -40,9 +43,19 @@ def card() -> dict[str, object]:
         "cuda": torch.version.cuda,
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        **{name: installed(name) for name in ("torch", "nvidia-ml-py", "stoker")},
+        **{name: installed(name) for name in ("torch", "nvidia-ml-py")},
+        "code": measured_code(),
         "load_1m_at_start": os.getloadavg()[0],
     }
+
+
+def measured_code(source: Path = SOURCE) -> str:
+    """Twelve digits of all that Python reads of Stoker: a machine that measures may have no git."""
+    found = hashlib.sha256()
+    for path in sorted(source.rglob("*.py")):
+        content = path.read_bytes()
+        found.update(f"{path.relative_to(source).as_posix()} {len(content)}\n".encode() + content)
+    return found.hexdigest()[:12]
 
 
 def command() -> str:

@@ -14,6 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from card import measured_code
+
 ROOT = Path(__file__).resolve().parents[2]
 STOKER = [sys.executable, "-m", "stoker"]
 
@@ -98,6 +100,7 @@ def machine() -> dict[str, object]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         **{name: _version(name) for name in packages},
+        "code": measured_code(),
         "load_1m_at_start": os.getloadavg()[0],
     }
 

@@ -38,10 +38,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import turns
-from cpu_loops import OffPolicy, Pixels, Supervised
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks" / "accuracy"))
+
+import turns  # noqa: E402
+from card import command, measured_code  # noqa: E402
+from cpu_loops import OffPolicy, Pixels, Supervised  # noqa: E402
+
 SITE = ROOT / "src" / "stoker" / "inside" / "site"
 KEEPS_MEMORY = {f"MALLOC_{name}_": str(1 << 30) for name in ("MMAP_THRESHOLD", "TRIM_THRESHOLD")}
 
@@ -93,6 +96,7 @@ def machine() -> dict[str, object]:
         "command": command(),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "code": measured_code(),
         "cpu": next(
             (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
             "?",
@@ -101,12 +105,6 @@ def machine() -> dict[str, object]:
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         "load_1m": os.getloadavg()[0],
     }
-
-
-def command() -> str:
-    """Without the machine's folders."""
-    script = f"benchmarks/overhead/{Path(sys.argv[0]).name}"
-    return " ".join(["python", script, *(Path(word).name for word in sys.argv[1:])])
 
 
 class Loop(Protocol):

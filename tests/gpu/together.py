@@ -16,7 +16,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
+sys.path.append(str(FOLDER.parents[1] / "benchmarks" / "accuracy"))
+
+from card import measured_code  # noqa: E402
+
 SEVERAL = min(16, os.cpu_count() or 1)
 PARTS = (("gpu and not alone and not empty", SEVERAL), ("gpu and alone", SEVERAL), ("gpu and empty", 1))
 ONE_PROCESS = ("test_gpu_watcher.py", "test_trials.py")
@@ -27,6 +31,7 @@ FIRST = ("test_gpu_watcher.py", "test_ab_on_gpu.py", "test_the_script_itself", "
 
 def main() -> int:
     began_s, failed = time.perf_counter(), 0
+    print(f"code {measured_code()}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for marks, at_once in PARTS:
             settings = {"STOKER_TEST_KEPT": folder}

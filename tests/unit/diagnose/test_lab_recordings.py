@@ -18,19 +18,22 @@ from stoker.model.finding import Outcome, Verdict
 from stoker.store.reading import load
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "recordings" / "lab").glob("*.tar.xz"))
+TOLD_TWICE = [path for path in RECORDINGS if "-both-" in path.name]
+WITHOUT_WINDOW = {"evaluating-first-cuda-both-2.tar.xz"}
+"""An evaluation came when it had just begun."""
 LIMIT_BYTES = 70_000
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
-def replayed(recording: Path, folder: Path) -> tuple[dict[str, Any], list[Summary]]:
-    """Of a recording with the counters of two watchers, both."""
+def replayed(recording: Path, folder: Path, deep: bool = False) -> tuple[dict[str, Any], list[Summary]]:
+    """Of a recording with the counters of two watchers, both; the second with the deep window, too?"""
     with tarfile.open(recording) as archive:
         archive.extractall(folder, filter="data")
     planted: dict[str, Any] = json.loads((folder / "lab.json").read_text("utf-8"))
     runs = [folder / "run"]
     if (folder / "gpm" / "gpu.jsonl").exists():
         with_gpm = importlib.import_module("beside").with_gpm
-        runs.append(with_gpm(folder / "run", folder / "gpm" / "gpu.jsonl", folder / "with_gpm"))
+        runs.append(with_gpm(folder / "run", folder / "gpm" / "gpu.jsonl", folder / "with_gpm", deep))
     return planted, [summarise(load(run)) for run in runs]
 
 
@@ -68,6 +71,32 @@ def test_the_verdict_on_a_recorded_run(
         told = verdict(summary)
         judge(planted, told)
         claims_no_more_than_there_is(summary, told)
+
+
+@pytest.mark.parametrize("recording", TOLD_TWICE, ids=lambda path: path.name.removesuffix(".tar.xz"))
+def test_a_card_without_gpm_is_told_the_same(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same deep window with the counters of GPM beside it and without them: the first cause does not
+    change. No exception is known among these; what GPM *without* a deep window cannot tell is another matter
+    (the recordings named `no-gpm`)."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "accuracy"))
+    _, (without, with_gpm) = replayed(recording, tmp_path, deep=True)
+    windowed = recording.name not in WITHOUT_WINDOW
+    assert known_of(without) == {"real work counted": False, "deep window": windowed}
+    assert known_of(with_gpm) == {"real work counted": True, "deep window": windowed}
+    assert first_said(verdict(without)) == first_said(verdict(with_gpm))
+
+
+def known_of(summary: Summary) -> dict[str, bool]:
+    use = summary.main.gpus.main if summary.main else None
+    assert use is not None
+    assert use.view is not None
+    return {"real work counted": use.view.sm_active_pct is not None, "deep window": use.deep is not None}
+
+
+def first_said(told: Verdict) -> str:
+    return told.findings[0].code if told.findings else str(told.outcome)
 
 
 def claims_no_more_than_there_is(summary: Summary, told: Verdict) -> None:
