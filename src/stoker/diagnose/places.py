@@ -33,6 +33,8 @@ class LineShare:
     """Of the looks: the thread waited for another process."""
     computes: int | None = None
     """Looks at a jump or the beginning of a function: it computes in Python itself. None: not told."""
+    under: frozenset[Line] = frozenset()
+    """Lines that had called it at every look."""
 
 
 def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
@@ -59,6 +61,7 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
     counts: dict[Place, int] = defaultdict(int)
     waits: dict[Place, int] = defaultdict(int)
     computes: dict[Place, int | None] = defaultdict(int)
+    under: dict[Place, frozenset[Line]] = {}
     inclusive: set[Place] = set()
     for sample in samples:
         depth = depths.get(stack_of(sample), 0)
@@ -67,6 +70,8 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
         waits[place] += sample.waits
         before = computes[place]
         computes[place] = None if before is None or sample.computes is None else before + sample.computes
+        callers = frozenset(stack_of(sample)[depth + 1 :])
+        under[place] = under.get(place, callers) & callers
         if depth:
             inclusive.add(place)
     return [
@@ -78,6 +83,7 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
             inclusive=place in inclusive,
             waits_frac=waits[place] / count,
             computes=computes[place],
+            under=under[place],
         )
         for place, count in counts.items()
     ]

@@ -86,7 +86,7 @@ def _trainer(trainer: Trainer) -> dict[str, object]:
         "optimizer_steps": list(record.optimizer_steps),
         "iteration": asdict(trainer.iteration) if trainer.iteration else None,
         "batch_rows": record.batch_rows,
-        "lines": [asdict(line) for line in trainer.lines[:50]],
+        "lines": [{**asdict(line), "under": sorted(line.under)} for line in trainer.lines[:50]],
         "loaders": [asdict(view) for view in trainer.loaders],
         "workers": [asdict(worker) for worker in record.workers],
         "ranges": {name: {"count": n, "seconds": s} for name, (n, s) in record.ranges.items()},

@@ -565,6 +565,22 @@ def test_a_row_at_a_time_is_seen_without_an_environment() -> None:
     assert codes(vector) == ["SK302"], "many environments to a step, and a call of the model for each"
 
 
+def test_a_line_and_what_it_calls_are_one_thing_to_mend() -> None:
+    """Its collections are a second: none of its lines alone would come before them."""
+    known, encode = (("/home/me/train.py", 123, "known"), ("/home/me/encode.py", 59, "encode"))
+    leads = LineShare("other", Place(known, known), 15.0, 30, inclusive=True)
+    inner = LineShare("other", Place(encode, encode), 11.0, 20, under=frozenset({known}))
+    apart = replace(inner, under=frozenset())
+    found = seen({**WORK, "gc": 16.0, "other": 26.0}, lines=(leads, inner))
+    first = judge(found).findings[0]
+    assert (first.code, first.place) == ("SK201", inner.place)
+    assert first.recoverable_frac == pytest.approx(0.26)
+    assert "lines that lead to each other" in first.says
+    assert codes(replace(found, lines=(leads, apart)))[0] == "SK202"
+    small = (replace(leads, pct=3.0), inner)
+    assert judge(replace(found, lines=small)).findings[1].recoverable_frac == pytest.approx(0.11)
+
+
 def test_what_stands_beside_a_call_row_by_row_belongs_to_it_unless_it_is_larger() -> None:
     def at(number: int, pct: float, phase: str = "other", **more: Any) -> LineShare:
         leaf = ("/home/me/train.py", number, "decide")

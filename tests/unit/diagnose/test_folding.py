@@ -78,6 +78,16 @@ def test_other_is_folded_and_other_phases_are_not(make: Make) -> None:
     assert len([share for share in found if share.phase == "loss" and not share.inclusive]) == 10
 
 
+def test_a_line_is_under_what_had_called_it_at_every_look(make: Make) -> None:
+    looks = tuple(
+        Sampled("other", "train", Place(lines[0], lines[0]), 10, lines[1:])
+        for lines in (stack("mean:4 encode:9 known:2 main:1"), stack("mean:4 known:2 main:1"))
+    )
+    record = make.training({"other": 1.0}, sampled=looks)
+    (mean,) = line_shares(record, training_window(record).content)
+    assert mean.under == {line("known:2"), line("main:1")}
+
+
 def test_of_a_stack_too_deep_to_be_kept_the_users_line_is_still_known(make: Make) -> None:
     """The lines furthest out are cut off: what is left is all of a library."""
     user = ("/home/me/project/fit.py", 7, "main")

@@ -57,7 +57,9 @@ def find(found: Signals) -> Finding | None:
     if not group or hides_the_rest(found):
         return None
     line, lost = group[0], _lost(found, group)
-    what = "one line takes" if len(group) == 1 else f"{len(group)} lines of a function take"
+    functions = {_where(one)[:2] for one in group}
+    several = "lines of a function" if len(functions) == 1 else "lines that lead to each other"
+    what = "one line takes" if len(group) == 1 else f"{len(group)} {several} take"
     own = "your own Python code" if line.place.leaf == line.place.user else "Python code that your line calls"
     waits = line.waits_frac >= WAITS_FRAC
     rests = not waits and line.phase == "other" and found.own_code_rests()
@@ -72,7 +74,7 @@ def find(found: Signals) -> Finding | None:
         found.lost_of,
         [
             share("of the training thread's time is in this line", line.pct / 100, "looks"),
-            share("is in it and the lines beside it", sum(one.pct for one in group) / 100, "looks")
+            share("is in it and the lines beside or under it", sum(one.pct for one in group) / 100, "looks")
             if len(group) > 1
             else None,
             share("is in the whole phase", found.host_pct[line.phase] / 100, "host clock"),
@@ -92,16 +94,42 @@ def hot_launching(found: Signals) -> dict[str, float]:
 
 
 def _hottest(found: Signals) -> list[LineShare]:
-    """The lines of one piece of code, costliest first: a loop and its body are one thing to mend."""
+    """The lines of one piece of code, costliest first: a loop, its body, and what it calls are one thing to
+    mend."""
     own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
     others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
     emptying = emptying_line(found) if thrashing(found) else None
     others += [emptying] if emptying else []
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
-    groups = [sorted(group, key=found.line_lost, reverse=True) for group in neighbours(lines)]
+    groups = [_costliest_first(found, group) for group in _with_called(neighbours(lines))]
     groups = [group for group in groups if not _launches(found, group) and _is_no_work(found, group)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if _lost(found, hot) > 0 and 100 * _surely_lost(found, hot) >= LINE_PCT else []
+
+
+def _with_called(groups: list[list[LineShare]]) -> list[list[LineShare]]:
+    """A hot line that small ones under it were counted to, and the large ones under it."""
+    whole: list[list[LineShare]] = []
+    for group in groups:
+        calls = [other for other in whole if _calls(group, other) or _calls(other, group)]
+        whole = [other for other in whole if other not in calls]
+        whole.append([line for part in (*calls, group) for line in part])
+    return whole
+
+
+def _calls(group: list[LineShare], other: list[LineShare]) -> bool:
+    leading = {line.place.leaf for line in group if line.inclusive and line.pct >= LINE_PCT}
+    return any(line.phase == group[0].phase and leading & line.under for line in other)
+
+
+def _costliest_first(found: Signals, group: list[LineShare]) -> list[LineShare]:
+    """One that only leads there comes after one that has half of its share."""
+    ordered = sorted(group, key=found.line_lost, reverse=True)
+    itself = next((line for line in ordered if not line.inclusive), ordered[0])
+    if found.line_lost(itself) >= found.line_lost(ordered[0]) / 2:
+        ordered.remove(itself)
+        ordered.insert(0, itself)
+    return ordered
 
 
 def _is_no_work(found: Signals, group: list[LineShare]) -> bool:

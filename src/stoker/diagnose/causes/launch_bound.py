@@ -28,7 +28,7 @@ _FIXES = (
     ),
     Fix(
         "in a loop over tensors of your own: all of them in one call",
-        "for a, w in zip(averages, weights): a.lerp_(w, 0.01)",
+        "for a, w in zip(averages, weights):\n    a.lerp_(w, 0.01)",
         "torch._foreach_lerp_(averages, weights, 0.01)",
     ),
     Fix("a larger batch or more environments to a step, where the training allows it"),
