@@ -80,11 +80,13 @@ def _line(finding: dict[str, Any]) -> str | None:
 
 
 def _planted(case: Case, finding: dict[str, Any], root: Path | None) -> str | None:
-    """`line`, `function` or `elsewhere`; None where this cause names no line."""
-    place, lines_of = finding["place"], planted_lines(case)
-    if not place or not place["leaf"] or not lines_of:
+    """`line`, `function` or `elsewhere`; None where this cause names no line. Where it costs, or where the
+    change is made."""
+    places = [place for place in (finding["place"], finding.get("mend_at")) if place]
+    spots = [_here(spot, root) for place in places for spot in (place["leaf"], place["user"]) if spot]
+    lines_of = planted_lines(case)
+    if not spots or not lines_of:
         return None
-    spots = [_here(spot, root) for spot in (place["leaf"], place["user"]) if spot]
     if any((Path(spot[0]).name, spot[1]) in lines_of for spot in spots):
         return "line"
     return "function" if _same_function(spots, lines_of, case) else "elsewhere"

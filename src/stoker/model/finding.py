@@ -52,6 +52,8 @@ class Finding:
     confirm: str
     fixes: tuple[Fix, ...]
     place: Place | None = None
+    mend_at: Place | None = None
+    """Where the change is made, if that is another line."""
     no_ceiling: str = ""
     in_code: bool = True
     """Whether a change of the training's code or settings can help."""

@@ -142,6 +142,8 @@ class Loader:
     iterable: bool = False
     """Its data set is an IterableDataset, which every worker reads. (Its length is not known; nor is that of
     a sampler of the script's own.)"""
+    made: Place | None = None
+    """The line that made it; None in records of 2026-11-18 and before."""
 
 
 @dataclass(frozen=True, slots=True)

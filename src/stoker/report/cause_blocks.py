@@ -47,6 +47,8 @@ def _rows(finding: Finding, cwd: str) -> list[tuple[str, str]]:
     rows.append(("evidence", "; ".join(one.text for one in finding.evidence[:EVIDENCE_SHOWN])))
     if finding.place is not None and finding.place.leaf is not None:
         rows.append(("line", shown(finding.place, cwd)))
+    if finding.mend_at is not None and finding.mend_at.leaf is not None:
+        rows.append(("change", shown(finding.mend_at, cwd)))
     rows.append(("if free", ceiling(finding)))
     fix = finding.fixes[0]
     after = fix.after.replace("\n", "; ")

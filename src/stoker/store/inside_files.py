@@ -121,6 +121,7 @@ class _Collected:
         self.sequence: list[tuple[int | str, int]] = []
         self.growing: list[tuple[int | str, int]] = []
         self.loaders: dict[int, Loader] = {}
+        self.loaders_made: dict[int, int] = {}
         self.own_fetching: Worker | None = None
         self.workers: list[Worker] = []
         self.places: dict[int, Place] = {}
@@ -183,6 +184,7 @@ class _Collected:
                 self.growing = [growing]
             case wire.LOADER:
                 self.loaders[int(row["id"])] = _loader(row)
+                self.loaders_made[int(row["id"])] = int(row.get("made") or 0)
             case wire.WORKER:
                 self.own_fetching = _worker({**row, "pid": 0})
             case wire.PLACE:
@@ -240,7 +242,7 @@ class _Collected:
             optimizer_steps=self.steps,
             trained_elements=self.elements,
             sequence=(*self.sequence, *self.growing),
-            loaders=tuple(self.loaders.values()),
+            loaders=tuple(self._loaders()),
             workers=(*own, *self.workers),
             sampled=tuple(self._sampled()),
             blocking=tuple(self._blocking()),
@@ -261,6 +263,10 @@ class _Collected:
             lead=self.leads[-1][1] if self.leads else None,
             leads=tuple(self.leads),
         )
+
+    def _loaders(self) -> Iterable[Loader]:
+        for number, loader in self.loaders.items():
+            yield replace(loader, made=self.places.get(self.loaders_made[number]))
 
     def _inputs(self, row: Row) -> Iterable[ModelInput]:
         if row.get("stage") != wire.TRAIN:

@@ -11,7 +11,7 @@ from stoker.inside.hooks import HOOKS
 from stoker.report.run_json import render
 
 NAMES = [hook.name for hook in HOOKS]
-PARTS = ["loader_open", "named_eval"]
+PARTS = ["loader_open", "loader_made", "named_eval"]
 WHEN = {"install": 6, "1": 6, "1000": 1004}
 # A device that is not there: the hook for it goes in as if the script had started CUDA.
 FAKE_CUDA = "import torch; torch.cuda.is_initialized = lambda: True"

@@ -41,6 +41,7 @@ def test_workers(method: str, watch, scripts: Path) -> None:
     (loader,) = record.loaders
     assert (loader.batches, loader.epochs, loader.length) == (BATCHES, EPOCHS, 6)
     assert loader.depth_mean is not None
+    assert "DataLoader(" in line_of(loader.made)
     assert record.last.phase("data") > 0
     assert not record.hook_failures
 
@@ -82,6 +83,44 @@ def recorded(forked, tmp_path: Path, code: str):
     done = forked(script)
     assert done.code == 0, done.err
     return done.main.record
+
+
+def line_of(place) -> str:
+    path, number, _ = place.leaf
+    return Path(path).read_text().splitlines()[number - 1].strip()
+
+
+def test_the_line_that_makes_a_loader_is_told(forked, tmp_path: Path) -> None:
+    """Also where it is made in a class of its own, in another thread, or is never read from."""
+    code = """
+import threading
+
+class Mine(DataLoader):
+    def __init__(self, data):
+        super().__init__(data, 5)  # made
+
+def make():
+    made.append(DataLoader(data, 2))  # made, too
+
+def main():
+    made.append(Mine(data))
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    unused = [DataLoader(data, 1) for _ in range(3)]
+    for loader in made:
+        for (batch,) in loader: step(batch)
+
+made = []
+main()
+"""
+    record = recorded(forked, tmp_path, code)
+    told = [(loader.batch_size, line_of(loader.made)) for loader in record.loaders]
+    assert told == [
+        (5, "super().__init__(data, 5)  # made"),
+        (2, "made.append(DataLoader(data, 2))  # made, too"),
+    ]
+    assert not record.hook_failures
 
 
 def test_a_loader_made_anew_each_epoch_is_one(forked, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def find(found: Signals) -> Finding | None:
         "pin_memory=True with non_blocking=True: the copies' share falls to about nothing",
         _FIXES,
         line.place if line else None,
+        found.loader.loader.made if found.loader and not found.loader.loader.pin_memory else None,
     )
 
 

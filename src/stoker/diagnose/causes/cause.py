@@ -41,6 +41,7 @@ def finding(
     confirm: str,
     fixes: tuple[Fix, ...],
     place: Place | None = None,
+    mend_at: Place | None = None,
 ) -> Finding | None:
     """None where too little could be won to speak of."""
     if recoverable_frac < NOTE_FRAC:
@@ -56,6 +57,7 @@ def finding(
         confirm=confirm,
         fixes=fixes,
         place=place,
+        mend_at=mend_at,
     )
 
 

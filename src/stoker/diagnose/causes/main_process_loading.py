@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.loading import Blame, blame, collate_frac, evidence, worker_place
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import HANDED_OVER_MS
+from stoker.diagnose.causes.thresholds import HANDED_OVER_MS, NOTE_FRAC
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
@@ -36,6 +36,7 @@ def find(found: Signals) -> Finding | None:
     view = found.loader
     if view is None or blame(found) is not Blame.MAIN_PROCESS:
         return _by_an_iterator(found)
+    collate = collate_frac(found)
     quick = view.fetch_ms is not None and view.fetch_ms < HANDED_OVER_MS
     but = "; its batches are so quick that workers would cost more than they save" if quick else ""
     return finding(
@@ -47,11 +48,12 @@ def find(found: Signals) -> Finding | None:
         [
             *evidence(found),
             number("one batch takes {} ms to fetch", view.fetch_ms, "ms", "loader workers"),
-            share("of that in collate", collate_frac(found) or None, "loader workers"),
+            share("of that in collate", collate, "loader workers") if collate >= NOTE_FRAC else None,
         ],
         _ONE_BATCH if quick else "the same script with num_workers=2: the wait falls and ticks/s rise",
         _QUICK_FIXES if quick else _fixes(found),
         worker_place(found),
+        view.loader.made,
     )
 
 

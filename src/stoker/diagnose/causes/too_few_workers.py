@@ -38,6 +38,7 @@ def find(found: Signals) -> Finding | None:
             Fix("cheaper samples: decode at the size needed, cache what is the same each epoch"),
         ),
         worker_place(found),
+        view.loader.made,
     )
 
 

@@ -35,6 +35,7 @@ def find(found: Signals) -> Finding | None:
             ),
             Fix("longer epochs: a sampler that goes on without end, evaluation counted in steps"),
         ),
+        mend_at=loader.made,
     )
 
 

@@ -1,6 +1,7 @@
 """`data`: the main process waiting for a batch, per DataLoader, and how full its queue was."""
 
 import functools
+import sys
 import threading
 import weakref
 from time import perf_counter
@@ -19,6 +20,7 @@ class Loaders:
 
     def __init__(self):
         self._all = []
+        self._made = {}
 
     def __iter__(self):
         return iter(list(self._all))
@@ -33,21 +35,31 @@ class Loaders:
         known = self.known(loader)
         if known is not None:
             return known
-        facts = _facts(loader)
+        facts, made = _facts(loader), self._made_at(loader)
         for known in self._all:
             if known.loader() is None and known.facts == facts or known.number == LOADERS_MAX - 1:
-                known.take(loader, facts)
+                known.take(loader, facts, made)
                 return known
-        self._all.append(Loader(len(self._all), loader, facts))
+        self._all.append(Loader(len(self._all), loader, facts, made))
         return self._all[-1]
+
+    def note_made(self, loader, place):
+        """Most are read from soon after; of those that never are, the oldest are forgotten."""
+        if len(self._made) >= LOADERS_MAX:
+            self._made.pop(next(iter(self._made)))
+        self._made[id(loader)] = weakref.ref(loader), place
+
+    def _made_at(self, loader):
+        made, place = self._made.pop(id(loader), (None, 0))
+        return place if made is not None and made() is loader else 0
 
 
 class Loader:
     """One DataLoader as the main process sees it; sums are cumulative."""
 
-    def __init__(self, number, loader, facts):
+    def __init__(self, number, loader, facts, made):
         self.number = number
-        self.take(loader, facts)
+        self.take(loader, facts, made)
         self.epochs = 0
         self.batches = 0
         self.wait_s = 0.0
@@ -60,9 +72,10 @@ class Loader:
         self.ticks_before = 0
         self._written = -1
 
-    def take(self, loader, facts):
+    def take(self, loader, facts, made):
         self.loader = weakref.ref(loader)
         self.facts = facts
+        self.made = made
         self.batch_size = loader.batch_size
         self.last_size = _last_size(loader)
         known = self.last_size is None and (loader.drop_last or _knows_its_length(loader))
@@ -92,6 +105,7 @@ class Loader:
         return {
             "id": self.number,
             **self.facts,
+            "made": self.made,
             "epochs": self.epochs,
             "batches": self.batches,
             "wait_s": round(self.wait_s, 6),
@@ -108,7 +122,9 @@ class LoaderHook(Hook):
     modules = ("torch.utils.data.dataloader",)
 
     def install(self, module):
-        self.patch(module.DataLoader, "__iter__", self.part(_OpenHook).wrap(module.DataLoader.__iter__))
+        kind = module.DataLoader
+        self.patch(kind, "__init__", self.part(_MadeHook).noted(kind.__init__))
+        self.patch(kind, "__iter__", self.part(_OpenHook).wrap(kind.__iter__))
         base = module._BaseDataLoaderIter
         self.patch(base, "__next__", self._timed(base.__next__))
 
@@ -166,6 +182,29 @@ class LoaderHook(Hook):
                     hook.fail(error, "call")
 
         return __next__
+
+
+class _MadeHook(Hook):
+    """The line that makes a loader: where its workers are set. By any thread."""
+
+    name = "loader_made"
+
+    def noted(self, original):
+        hook = self
+
+        @functools.wraps(original)
+        def __init__(loader, *args, **kwargs):
+            original(loader, *args, **kwargs)
+            if hook.error is not None:
+                return
+            try:
+                if hook.tripwire is not None:
+                    hook.tripwire()
+                hook.agent.loaders.note_made(loader, hook.agent.places.of(sys._getframe(1)))
+            except Exception as error:
+                hook.fail(error, "call")
+
+        return __init__
 
 
 class _OpenHook(Hook):
