@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stoker.diagnose.places import shown
 from stoker.diagnose.remedies import Remedy
 from stoker.model.finding import Finding, Outcome, Verdict
+from stoker.model.record import Place
 from stoker.report.page import Block, Facts, Notes
 
 CAUSES_SHOWN = 3
@@ -48,7 +49,8 @@ def _rows(finding: Finding, cwd: str) -> list[tuple[str, str]]:
     if finding.place is not None and finding.place.leaf is not None:
         rows.append(("line", shown(finding.place, cwd)))
     if finding.mend_at is not None and finding.mend_at.leaf is not None:
-        rows.append(("change", shown(finding.mend_at, cwd)))
+        own = finding.mend_at.user or finding.mend_at.leaf  # not the library's that your line calls
+        rows.append(("change", shown(Place(own, own), cwd)))
     rows.append(("if free", ceiling(finding)))
     fix = finding.fixes[0]
     after = fix.after.replace("\n", "; ")
