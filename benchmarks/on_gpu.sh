@@ -3,7 +3,8 @@
 # (gymnasium) may lie unpacked in carry/. Minutes each: tests 8, pages 3, busy 3.5, calls 1.5, injected 2.5 (with GPM and
 # without), record 0.5, watcher 3, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
 # done again; options of the lab's run.py in LAB), aa 4 (identical runs, until there are 60), answers 4 each (their names in
-# ASK, as `onpolicy_compile offpolicy_compile`; steady 3.5 (speeds called steady against those of long runs); then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
+# ASK, as `onpolicy_compile offpolicy_compile`; then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
+# steady 3.5 (speeds called steady against those of long runs).
 # The cost of one loop alone, with more pairs: LOOP="small RL" PAIRS=5000 (350 s).
 #   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]
 #       [aa] [answers] [steady]

@@ -126,7 +126,7 @@ def looks(lines: Mapping[tuple[str, str], int]) -> tuple[Sampled, ...]:
 
 def loader(**more: Any) -> Loader:
     plain = Loader(0, 2, 32, 2, False, False, 100, "Pictures", 12, 1200, 20.0, 0.2, 0.1, 0.5, 0.7)
-    return replace(plain, **{"made": place("torchdata/x.py:7 make < /home/me/project/train.py:31 build"), **more})
+    return replace(plain, **{"made": place("/home/me/project/train.py:31 build"), **more})
 
 
 def worker(number: int | None = 0, **more: Any) -> Worker:

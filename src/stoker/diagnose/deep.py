@@ -237,11 +237,8 @@ def without(busy: Sequence[Interval], window: Interval) -> list[Interval]:
 def _free_s(busy: Sequence[Interval], part: Interval) -> float:
     """`busy` (merged) leaves so much of the part free."""
     first = max(0, bisect_right(busy, part) - 1)
-    inside = (one for one in islice(busy, first, None))
-    covered = sum(
-        max(0.0, min(end, part[1]) - max(start, part[0]))
-        for start, end in takewhile(lambda one: one[0] < part[1], inside)
-    )
+    inside = takewhile(lambda one: one[0] < part[1], islice(busy, first, None))
+    covered = sum(max(0.0, min(end, part[1]) - max(start, part[0])) for start, end in inside)
     return max(0.0, part[1] - part[0] - covered)
 
 

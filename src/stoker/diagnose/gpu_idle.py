@@ -133,9 +133,9 @@ def _longer_stalls(phase_pct: Mapping[str, float], lead: Lead, found: IdleTime) 
     """Those in the iterations looked at closely were short, and may have been hidden under what the GPU had
     been given. The long ones are not: they get what nothing else explains, and no more than they are long."""
     seen_pct = {phase: 100 * row.host_s / lead.wall_s for phase, row in lead.phases.items() if lead.wall_s}
-    idle = found.idle_pct
+    idle, near = found.idle_pct, found.causes.near_pct if found.causes else {}
     room = {
-        phase: max(0.0, pct - idle[phase])
+        phase: max(0.0, pct - idle[phase] - near.get(phase, 0.0))
         for phase, pct in phase_pct.items()
         if phase in _STALLS and phase in idle and pct >= STALL_MIN_PCT
         if seen_pct.get(phase, 0.0) < LIKE_ALL_FRAC * pct

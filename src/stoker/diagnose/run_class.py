@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from stoker.diagnose.classes import CaseClass, Figures, Judgement, Limits, judge
 from stoker.diagnose.gpu_use import GpuUse
+from stoker.diagnose.gpu_view import GpuView
 from stoker.diagnose.summary import Summary
 
 MIB = 2**20
@@ -62,14 +63,22 @@ def _too_short(figures: Figures, limits: Limits) -> str:
 def _figures(uses: Sequence[GpuUse]) -> Figures:
     views = [use.view for use in uses if use.view is not None]
     busy = [view.busy_pct for view in views if view.busy_pct is not None]
-    peaks = [view.memory_peak_bytes for view in views if view.memory_peak_bytes is not None]
-    sizes = [view.memory_total_bytes for view in views if view.memory_total_bytes]
+    known = [view for view in views if view.memory_peak_bytes is not None]
+    fullest = max(known, key=_full, default=None)
+    peak = fullest.memory_peak_bytes if fullest else None
+    size = fullest.memory_total_bytes if fullest else None
     return Figures(
         util_pct=min(busy, default=None),
-        peak_mem_mib=max(peaks) / MIB if peaks else None,
-        mem_total_mib=min(sizes) / MIB if sizes else None,
+        peak_mem_mib=None if peak is None else peak / MIB,
+        mem_total_mib=size / MIB if size else None,
         samples=min((int(view.covered_s) for view in views), default=None),
     )
+
+
+def _full(view: GpuView) -> tuple[float, int]:
+    """Of its own memory; where the size is not known, by how much it is."""
+    peak, size = view.memory_peak_bytes or 0, view.memory_total_bytes
+    return (peak / size if size else 0.0, peak)
 
 
 def _count(uses: Sequence[GpuUse]) -> int:

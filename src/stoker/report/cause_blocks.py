@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from stoker.diagnose.places import shown
 from stoker.diagnose.remedies import Remedy
 from stoker.model.finding import Finding, Outcome, Verdict
-from stoker.model.record import Place
 from stoker.report.page import Block, Facts, Notes
 
 CAUSES_SHOWN = 3
@@ -48,9 +47,9 @@ def _rows(finding: Finding, cwd: str) -> list[tuple[str, str]]:
     rows.append(("evidence", "; ".join(one.text for one in finding.evidence[:EVIDENCE_SHOWN])))
     if finding.place is not None and finding.place.leaf is not None:
         rows.append(("line", shown(finding.place, cwd)))
-    if finding.mend_at is not None and finding.mend_at.leaf is not None:
-        own = finding.mend_at.user or finding.mend_at.leaf  # not the library's that your line calls
-        rows.append(("change", shown(Place(own, own), cwd)))
+    made = finding.mend_at
+    if made is not None and made.leaf is not None:  # by a library: your line need not be the one to change
+        rows.append(("change" if made.leaf == made.user else "made at", shown(made, cwd)))
     rows.append(("if free", ceiling(finding)))
     fix = finding.fixes[0]
     after = fix.after.replace("\n", "; ")

@@ -589,6 +589,96 @@ def test_a_line_and_what_it_calls_are_one_thing_to_mend() -> None:
     assert codes(replace(found, lines=(leads, apart)))[0] == "SK202"
     small = (replace(leads, pct=3.0), inner)
     assert judge(replace(found, lines=small)).findings[1].recoverable_frac == pytest.approx(0.11)
+    loss = (leads, replace(inner, phase="loss"))
+    assert judge(replace(found, lines=loss)).findings[1].recoverable_frac == pytest.approx(0.15)
+
+
+def test_what_a_line_calls_beside_the_dearest_is_another_thing() -> None:
+    """An epoch that augments and logs: to mend the one does nothing for the other."""
+    epoch = ("/home/me/train.py", 50, "epoch")
+    leads = LineShare("other", Place(epoch, epoch), 14.0, 56, inclusive=True)
+    augment, log = (
+        LineShare("other", Place(line, line), pct, 70, under=frozenset({epoch}))
+        for line, pct in ((("/home/me/aug.py", 5, "augment"), 18.0), (("/home/me/log.py", 9, "log"), 17.0))
+    )
+    found = seen({**WORK, "other": 49.0}, lines=(augment, log, leads))
+    first = judge(found).findings[0]
+    assert (first.place, first.recoverable_frac) == (augment.place, pytest.approx(0.32))
+    deeper = replace(log, under=frozenset({epoch, augment.place.leaf}))
+    assert judge(replace(found, lines=(augment, deeper, leads))).findings[
+        0
+    ].recoverable_frac == pytest.approx(0.49)
+
+
+def test_only_what_launches_beside_a_call_row_by_row_is_its() -> None:
+    """Lines beside the call that leave the GPU idle take nothing from the launches elsewhere."""
+    call, beside = (("/home/me/train.py", number, "decide") for number in (82, 83))
+    line = LineShare("other", Place(beside, beside), 20.0, 80)
+    host = {"infer": 15.0, "other": 20.0, "forward": 30.0, "backward": 35.0}
+    card = gpu(launching_pct={"infer": 5.0, "forward": 12.0, "backward": 13.0}, idle_pct=50.0)
+    sites = {"infer": Place(call, call)}
+    found = on_gpu({"other": 20.0}, host, gpu=card, one_row_frac=1.0, call_sites=sites, lines=(line,))
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told == {"SK302": pytest.approx(0.25), "SK402": pytest.approx(0.25)}
+    launches = replace(found, lost_pct=dict.fromkeys(PHASES, 0.0), gpu=replace(card, launching_pct={
+        **card.launching_pct, "other": 20.0
+    }))  # fmt: skip
+    told = {one.code: one.recoverable_frac for one in judge(launches).findings}
+    assert told == {"SK302": pytest.approx(0.25), "SK402": pytest.approx(0.25)}
+
+
+def hidden_copy(phase: str, pct: float) -> BlockingLine:
+    return BlockingLine("h2d", Place(("/home/me/copies.py", 3, "send"), None), 1.0, pct, phase, pct)
+
+
+def test_copies_inside_of_torch_are_counted_once() -> None:
+    asked = on_gpu(
+        {},
+        {"infer": 40.0, "forward": 30.0, "backward": 30.0},
+        gpu=gpu(launching_pct={"infer": 30.0}, idle_pct=30.0),
+        one_row_frac=1.0,
+        blocking=(hidden_copy("infer", 20.0),),
+    )
+    told = {one.code: one.recoverable_frac for one in judge(asked).findings}
+    assert told == {"SK403": pytest.approx(0.2), "SK302": pytest.approx(0.1)}
+    launched = replace(asked, one_row_frac=None)
+    told = {one.code: one.recoverable_frac for one in judge(launched).findings}
+    assert told == {"SK403": pytest.approx(0.2), "SK402": pytest.approx(0.1)}
+    batches = on_gpu(
+        {"other": 40.0},
+        {"other": 60.0, "forward": 40.0},
+        gpu=gpu(idle_pct=40.0),
+        own_loading=OwnMethod(1.0, PLACE),
+        blocking=(hidden_copy("other", 30.0),),
+    )
+    told = {one.code: one.recoverable_frac for one in judge(batches).findings}
+    assert told == {"SK403": pytest.approx(0.3), "SK101": pytest.approx(0.1)}
+
+
+def test_copies_that_are_told_as_idle_take_nothing_from_launches() -> None:
+    found = on_gpu(
+        {"other": 20.0},
+        {"other": 50.0, "forward": 50.0},
+        gpu=gpu(launching_pct={"other": 15.0}, idle_pct=40.0),
+        blocking=(hidden_copy("other", 20.0),),
+    )
+    assert {one.code: one.recoverable_frac for one in judge(found).findings}["SK402"] == pytest.approx(0.15)
+
+
+def test_a_line_that_waits_for_a_copy_inside_of_torch_is_no_hot_line() -> None:
+    """As any that waits for the GPU."""
+    waits = BlockingLine("h2d", PLACE, 1.0, 30.0, "other", 30.0)
+    found = on_gpu({"other": 36.0}, {"other": 40.0, "forward": 60.0}, gpu=gpu(idle_pct=40.0), lines=HOT)
+    assert codes(found) == ["SK201"]
+    assert codes(replace(found, blocking=(waits,))) == ["SK403"]
+
+
+def test_a_gpu_that_works_enough_is_healthy_beside_copies() -> None:
+    card = gpu(busy_pct=96.0, real_work_pct=90.0, real_work_source="gpm", idle_pct=4.0, copying_pct=9.0)
+    found = on_gpu({"h2d": 1.0}, {"h2d": 20.0, "forward": 80.0}, gpu=card)
+    told = judge(found)
+    assert [one.code for one in told.findings] == ["SK403"]
+    assert told.outcome is Outcome.HEALTHY
 
 
 def test_what_stands_beside_a_call_row_by_row_belongs_to_it_unless_it_is_larger() -> None:

@@ -209,6 +209,9 @@ def test_a_stall_of_which_samples_had_the_short_ones_has_what_nothing_else_expla
     assert (cause(found, "compile").known, cause(found, "compile").source) == (Known.INFERRED, Source.GPM)
     little = shares(gpu_budget(phase_pct, counted(75.0), seen))
     assert little["compile"] < 4, "a fifth may be anything"
+    launches = lead(compile=(0.8, 0, 0.4, 0), backward=(5, 0, 0.5, 0), forward=(4.2, 0, 0, 0))
+    most = gpu_budget({"compile": 40.0, "backward": 40.0, "forward": 20.0}, counted(20.0), launches)
+    assert cause(most, "compile").caused_pct <= 40.0
 
 
 def test_a_loop_of_small_kernels_in_the_users_own_code_is_launching() -> None:

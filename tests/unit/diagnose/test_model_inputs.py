@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from stoker.diagnose.model_inputs import one_row_frac
+from stoker.diagnose.model_inputs import inputs_within, one_row_frac
 from stoker.model.record import ModelInput
 
 TRAINED = {ModelInput(True, (64, 8)): 10}
@@ -48,3 +51,16 @@ def test_trained_row_by_row() -> None:
 def test_trained_by_stretches_and_asked_step_by_step(asked: tuple[int, ...], told: float) -> None:
     shapes = {ModelInput(True, (64, 16, 8)): 10, ModelInput(False, asked): 10}
     assert one_row_frac(shapes) == told
+
+
+def test_what_is_asked_before_the_window_does_not_count(make: Any) -> None:
+    """A check of the validation set before training, say, when looks are many."""
+    record = make.training({"forward": 1.0})
+    early, late = ModelInput(False, (64, 8)), ModelInput(False, (1, 8))
+    rows = tuple(
+        replace(row, inputs=(early,) * 9 if n < 5 else (late,)) for n, row in enumerate(record.seconds)
+    )
+    record = replace(record, seconds=rows)
+    start_s = rows[4].sums.t_s
+    assert inputs_within(record, start_s, None) == {late: len(rows) - 5}
+    assert inputs_within(record, None, start_s) == {early: 45}

@@ -87,6 +87,21 @@ def test_of_several_gpus_the_least_busy_and_the_fullest_count(make: Make, cards:
     assert found.figures.util_pct == pytest.approx(30.0)
 
 
+def test_the_fullest_of_unlike_cards_is_so_by_its_own_size(make: Make, cards: Any) -> None:
+    """40 GiB are half of an 80 GiB card, and 20 most of a 24 GiB one."""
+    large = replace(cards.H200, memory_total_bytes=80 * GIB)
+    small = replace(cards.RTX_4090, gpu=1, uuid="GPU-second")
+    rows = cards.readings(30.0, memory_used_bytes=40 * GIB)
+    gpu = cards.record(
+        rows + tuple(replace(row, gpu=1, memory_used_bytes=20 * GIB) for row in rows), large, small
+    )
+    run = cards.run(make, WORK, gpu, None, rank=0)
+    ranks = (*run.processes, make.training(WORK, pid=7, rank=1, devices=(cards.use(uuid="second"),)))
+    found = run_class(summarise(replace(run, processes=ranks)))
+    assert found is not None
+    assert (found.figures.peak_mem_mib, found.figures.mem_total_mib) == (20 * 1024, 24 * 1024)
+
+
 def test_limits_can_be_moved(make: Make, cards: Any) -> None:
     summary = summarise(cards.run(make, WORK, cards.record(cards.readings(40.0)), None))
     moved = replace(summary, limits=LIMITS.with_overrides({"util_low_pct": 20.0}))

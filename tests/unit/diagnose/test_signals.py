@@ -11,7 +11,7 @@ from stoker.diagnose.causes.signals import Signals, signals
 from stoker.diagnose.summary import summarise
 from stoker.diagnose.verdict import verdict
 from stoker.model.finding import Outcome
-from stoker.model.record import PHASES, Blocking, Tick
+from stoker.model.record import PHASES, Blocking, Sampled, Tick
 from stoker.model.run import Run
 
 Make = Any
@@ -47,6 +47,17 @@ def test_a_hidden_wait_costs_nothing(make: Make, cards: Cards) -> None:
     found = seen(cards.run(make, SHARES, cards.record(cards.readings(97.0)), lead))
     assert found.hidden == {"data"}
     assert found.lost("data") == 0.0
+
+
+def test_too_few_looks_into_acting_leave_the_line_where_a_trained_model_was_asked(make: Make) -> None:
+    asked = Sampled("infer", "train", make.place("/home/me/project/train.py:20 act"), 3)
+    once = Sampled("infer", "train", make.place("/home/me/project/train.py:70 target"), 1)
+    record = make.training(SHARES, acted=(once, asked))
+    assert seen(make.run(record)).call_sites["infer"] == asked.place
+    looked_at = make.looks({("infer", "train.py:30 act"): 50})
+    site = seen(make.run(replace(record, sampled=looked_at))).call_sites["infer"]
+    assert site.leaf is not None
+    assert site.leaf[1] == 30
 
 
 def edges(waits: list[float], make: Make, **loader: Any) -> Signals:

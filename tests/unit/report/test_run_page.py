@@ -251,3 +251,15 @@ def test_a_model_made_of_functions_is_said_to_be_in_other(make: Make, forward: f
     shares = {"forward": forward, "backward": 0.4, "other": 0.6 - forward}
     page = " ".join(text.plain(run_page.build(summarise(make.run(make.training(shares))))).split())
     assert ("no torch module was called with gradients" in page) == (not forward)
+
+
+def test_a_loader_that_a_library_makes_is_told_with_the_line_that_led_there(make: Make) -> None:
+    made = make.place("lightning/x.py:7 wrapper < /home/me/project/train.py:31 build")
+    run = data_bound(make)
+    (record,) = run.processes
+    record = replace(record, loaders=tuple(replace(one, made=made) for one in record.loaders))
+    page = run_page.build(summarise(replace(run, processes=(record,))))
+    shown = " ".join(text.plain(page).split())
+    assert "made at lightning/x.py:7 wrapper < " in shown
+    assert "train.py:31 build" in shown
+    assert "change " not in shown

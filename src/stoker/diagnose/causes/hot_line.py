@@ -80,7 +80,7 @@ def find(found: Signals) -> Finding | None:
             share("is in the whole phase", found.host_pct[line.phase] / 100, "host clock"),
             number("{} looks found it there", float(line.samples), "looks", "looks"),
         ],
-        "comment the line out, or give it a constant: ticks/s rise by up to the ceiling",
+        "leave it out, with what is told with it, or use a constant: ticks/s rise by up to the ceiling",
         _WAIT_FIXES if waits else _REST_FIXES if rests else _FIXES,
         line.place,
     )
@@ -108,18 +108,29 @@ def _hottest(found: Signals) -> list[LineShare]:
 
 
 def _with_called(groups: list[list[LineShare]]) -> list[list[LineShare]]:
-    """A hot line that small ones under it were counted to, and the large ones under it."""
+    """A hot line that small ones under it were counted to, with the dearest line it calls, and so on: a
+    chain. What else it calls is another piece of code."""
+    left = sorted(groups, key=lambda group: -sum(line.pct for line in group))
     whole: list[list[LineShare]] = []
+    for leading in list(left):
+        if leading in left and any(line.inclusive and line.pct >= LINE_PCT for line in leading):
+            chain = _chain(leading, left)
+            left = [group for group in left if group not in chain]
+            whole.append([line for group in chain for line in group])
+    return whole + left
+
+
+def _chain(leading: list[LineShare], groups: list[list[LineShare]]) -> list[list[LineShare]]:
+    chain = [leading]
     for group in groups:
-        calls = [other for other in whole if _calls(group, other) or _calls(other, group)]
-        whole = [other for other in whole if other not in calls]
-        whole.append([line for part in (*calls, group) for line in part])
-    return whole
+        if all(_leads(one, group) or (one is not leading and _leads(group, one)) for one in chain):
+            chain.append(group)
+    return chain
 
 
-def _calls(group: list[LineShare], other: list[LineShare]) -> bool:
-    leading = {line.place.leaf for line in group if line.inclusive and line.pct >= LINE_PCT}
-    return any(line.phase == group[0].phase and leading & line.under for line in other)
+def _leads(group: list[LineShare], other: list[LineShare]) -> bool:
+    lines = {line.place.leaf for line in group}
+    return any(line.phase == group[0].phase and lines & line.under for line in other)
 
 
 def _costliest_first(found: Signals, group: list[LineShare]) -> list[LineShare]:

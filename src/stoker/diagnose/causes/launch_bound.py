@@ -9,8 +9,8 @@ from stoker.diagnose.causes.held_interpreter import held_frac
 from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.single_inference import asking_beside
 from stoker.diagnose.causes.single_inference import find as single_inference
+from stoker.diagnose.causes.single_inference import launching_beside
 from stoker.diagnose.causes.thresholds import WARNING_FRAC
 from stoker.model.finding import Finding, Fix
 
@@ -39,8 +39,10 @@ def find(found: Signals) -> Finding | None:
     if found.gpu is None or split(found) or hides_the_rest(found) or starved(found):
         return None
     launching = {phase: pct for phase, pct in _own(found).items() if pct > 0}
-    acting = launching.get("infer", 0.0) + 100 * asking_beside(found) if single_inference(found) else 0.0
-    lost = (sum(launching.values()) - acting) / 100 - held_frac(found)
+    if single_inference(found):
+        beside_pct = 100 * launching_beside(found)
+        launching = {**launching, "infer": 0.0, "other": max(0.0, launching.get("other", 0.0) - beside_pct)}
+    lost = sum(launching.values()) / 100 - held_frac(found)
     lost -= found.without_core() * sum(found.host_pct[phase] for phase in launching) / 100
     if lost < WARNING_FRAC and 100 * lost < found.gpu.unexplained_pct:
         return None  # it is inferred from what is left, and more than it is not known at all
@@ -69,11 +71,11 @@ def _own(found: Signals) -> dict[str, float]:
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
     hot = {phase: 100 * frac for phase, frac in hot_launching(found).items()}
     taken = {**host_computes_pct(found), **hot}
-    calls = (driver_memory_pct(found), found.hidden_copies_pct())
-    launching = {
-        phase: max(0.0, pct - taken.get(phase, 0.0) - sum(one.get(phase, 0.0) for one in calls))
-        for phase, pct in launching.items()
-    }
+    memory, copies = driver_memory_pct(found), found.hidden_copies_pct()
+    for phase, pct in launching.items():
+        copied_pct = max(0.0, copies[phase] - 100 * found.lost(phase))  # else they are told as idle
+        other_pct = taken.get(phase, 0.0) + memory.get(phase, 0.0) + copied_pct
+        launching[phase] = max(0.0, pct - other_pct)
     if found.reads_storm():
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching

@@ -62,7 +62,7 @@ def _by_an_iterator(found: Signals) -> Finding | None:
     if own is None or found.loader is not None:  # what follows a loader may be the way to the GPU
         return None
     lines = found.own_part_lines(own)
-    lost = found.lost("other") * own.frac
+    lost = max(0.0, found.lost("other") - found.hidden_copies_pct()["other"] / 100) * own.frac
     return finding(
         CODE,
         NAME,

@@ -147,8 +147,12 @@ class Signals:
 
     def line_lost(self, line: LineShare) -> float:
         """The part of its phase's loss that is the line's."""
+        return self._lost_at_work(line.phase) * self.line_part(line)
+
+    def line_part(self, line: LineShare) -> float:
+        """Of its phase."""
         whole = self._at_work_pct(line.phase)
-        return self._lost_at_work(line.phase) * min(1.0, line.pct / whole) if whole > 0 else 0.0
+        return min(1.0, line.pct / whole) if whole > 0 else 0.0
 
     def _at_work_pct(self, phase: str) -> float:
         """Without what is waited for the GPU, or for a copy to it, inside of torch."""

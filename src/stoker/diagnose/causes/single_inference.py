@@ -99,13 +99,14 @@ def acting_lost(found: Signals) -> float:
     one_row_pct = infer_pct * (found.one_row_frac or 0.0) * (1 - evaluated_frac(found))
     acting_pct = found.acting_pct if found.envs_per_call is not None else one_row_pct
     launching = found.gpu.launching_pct.get("infer", 0.0) / 100 if found.gpu else 0.0
-    asking = (found.lost("infer") + launching) * min(1.0, acting_pct / infer_pct)
-    return asking + asking_beside(found)
+    copies = found.hidden_copies_pct()["infer"] / 100
+    lost = max(0.0, found.lost("infer") + launching - copies)
+    return lost * min(1.0, acting_pct / infer_pct) + sum(map(found.line_lost, around_the_call(found)))
 
 
-def asking_beside(found: Signals) -> float:
-    """Of the window, lost in the lines beside the call."""
-    return sum(map(found.line_lost, around_the_call(found)))
+def launching_beside(found: Signals) -> float:
+    """Of the window, launching in the lines beside the call."""
+    return found.own_launching() * min(1.0, sum(map(found.line_part, around_the_call(found))))
 
 
 CAUSE = Cause(CODE, NAME, find)

@@ -4,6 +4,7 @@ import functools
 import sys
 import threading
 import weakref
+from collections import deque
 from time import perf_counter
 
 from ..dynamo import tracing_check
@@ -13,6 +14,8 @@ from .base import Hook, without_overrides
 _get_ident = threading.get_ident
 
 LOADERS_MAX = 64
+MADE_MAX = 1024
+"""Made, and perhaps not read from yet."""
 
 
 class Loaders:
@@ -20,7 +23,7 @@ class Loaders:
 
     def __init__(self):
         self._all = []
-        self._made = {}
+        self._made = deque(maxlen=MADE_MAX)
 
     def __iter__(self):
         return iter(list(self._all))
@@ -44,14 +47,10 @@ class Loaders:
         return self._all[-1]
 
     def note_made(self, loader, place):
-        """Most are read from soon after; of those that never are, the oldest are forgotten."""
-        if len(self._made) >= LOADERS_MAX:
-            self._made.pop(next(iter(self._made)))
-        self._made[id(loader)] = weakref.ref(loader), place
+        self._made.append((weakref.ref(loader), place))
 
     def _made_at(self, loader):
-        made, place = self._made.pop(id(loader), (None, 0))
-        return place if made is not None and made() is loader else 0
+        return next((place for made, place in list(self._made) if made() is loader), 0)
 
 
 class Loader:
@@ -185,17 +184,17 @@ class LoaderHook(Hook):
 
 
 class _MadeHook(Hook):
-    """The line that makes a loader: where its workers are set. By any thread."""
+    """The line that makes a loader: where its workers are set. Not by another thread while one trains."""
 
     name = "loader_made"
 
     def noted(self, original):
-        hook = self
+        hook, recorder = self, self.recorder
 
         @functools.wraps(original)
         def __init__(loader, *args, **kwargs):
             original(loader, *args, **kwargs)
-            if hook.error is not None:
+            if hook.error is not None or recorder.owner not in (None, _get_ident()):
                 return
             try:
                 if hook.tripwire is not None:
