@@ -4,10 +4,11 @@
 # without), record 0.5, watcher 3, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
 # done again; options of the lab's run.py in LAB), aa 4 (identical runs, until there are 60), answers 4 each (their names in
 # ASK, as `onpolicy_compile offpolicy_compile`; then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
-# steady 3.5 (speeds called steady against those of long runs).
+# steady 3.5 (speeds called steady against those of long runs), gains 9 (what the fixes of faults win that make sense on a GPU
+# alone, and their other doses; options of the lab's run.py in GAINS).
 # The cost of one loop alone, with more pairs: LOOP="small RL" PAIRS=5000 (350 s).
 #   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]
-#       [aa] [answers] [steady]
+#       [aa] [answers] [steady] [gains]
 set -u
 out=$1
 shift
@@ -46,6 +47,12 @@ lab() {
     measured lab benchmarks/pathologies/run.py --device cuda --both --no-fixes --doses 2 --budget "${BUDGET:-540s}" --resume \
         --keep-recordings "$recordings" ${LAB:-}
     tar -cf "$out/lab_recordings.tar" -C "$recordings" .
+}
+
+gains() { # one watcher, and no deep window in the middle: the script's own clock counts
+    # shellcheck disable=SC2086
+    measured gains benchmarks/pathologies/run.py --device cuda --half first --doses 1 2 3 --budget "${BUDGET:-540s}" \
+        --only launch_bound implicit_sync pageable small_batch tensor_off cpu_part thrash leak dram_chain ${GAINS:-}
 }
 
 aa() {
@@ -93,6 +100,7 @@ for part in "$@"; do
     aa) aa ;;
     answers) answers ;;
     steady) steady ;;
+    gains) gains ;;
     *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done
