@@ -75,6 +75,11 @@ def with_gpm(run: Path, counters: Path, folder: Path, deep: bool = False) -> Pat
     return folder
 
 
+def told_by_gpm(run: Path, counters: Path, folder: Path) -> list[Path]:
+    """By counters alone, and with the deep window."""
+    return [with_gpm(run, counters, folder / f"gpm_{name}", name == "deep") for name in ("alone", "deep")]
+
+
 def _tells_deep(line: bytes) -> bool:
     if wire.DEEP_WINDOW.encode() not in line:
         return False

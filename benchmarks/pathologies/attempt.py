@@ -1,4 +1,4 @@
-"""One task of the lab, run under `stoker run`, and the rows it gives: one, or with `both` two.
+"""One task of the lab, run under `stoker run`, and the rows it gives: one, or with `both` three.
 
 Attempt(task, "cuda", Mode.BOTH, folder, card).rows()
 """
@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from beside import COUNTERS, SETTINGS, recorded_run, start_beside, with_gpm
+from beside import COUNTERS, SETTINGS, recorded_run, start_beside, told_by_gpm
 from cases import Task
 from recording import hidden_texts, keep
 from scoring import right
@@ -37,11 +37,12 @@ class Mode(StrEnum):
     BOTH = "both"
 
 
-def kinds(mode: Mode, device: str) -> list[bool | None]:
-    """With GPM or without, of each row of a run; a CPU has no counters of either kind."""
+def kinds(mode: Mode, device: str) -> list[Row]:
+    """What each row of a run says of itself: whether the card's own counters were there (a CPU has none), and
+    with `both`, whether the deep window was, too."""
     if mode is Mode.BOTH:
-        return [True, False]
-    return [mode is Mode.GPM if device == "cuda" else None]
+        return [{"gpm": True}, {"gpm": True, "deep_too": True}, {"gpm": False}]
+    return [{"gpm": mode is Mode.GPM if device == "cuda" else None}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,11 @@ class Attempt:
         try:
             account = self._recorded()
             return [
-                {**base, "gpm": gpm, **account, **said(self._why(run), self.task.case, base["expected"])}
-                for gpm, run in self._runs()
+                {**base, **kind, **account, **said(self._why(run), self.task.case, base["expected"])}
+                for kind, run in zip(kinds(self.mode, self.device), self._runs(), strict=True)
             ]
         except Exception as error:  # one script that fails must not end the lab
-            return [{**base, "gpm": gpm, **failed(error)} for gpm in kinds(self.mode, self.device)]
+            return [{**base, **kind, **failed(error)} for kind in kinds(self.mode, self.device)]
 
     def _recorded(self) -> Row:
         """The script's own account of the run."""
@@ -100,11 +101,12 @@ class Attempt:
     def _start_beside(self, run: subprocess.Popen[bytes]) -> Watcher | None:
         return start_beside(run, self.home, self.beside, self.folder / "turn")
 
-    def _runs(self) -> list[tuple[bool | None, Path]]:
+    def _runs(self) -> list[Path]:
+        """One for each of `kinds`."""
         run = recorded_run(self.home)
         if self.mode is not Mode.BOTH:
-            return [(kind, run) for kind in kinds(self.mode, self.device)]
-        return [(True, with_gpm(run, self.beside / COUNTERS, self.folder / "with_gpm")), (False, run)]
+            return [run]
+        return [*told_by_gpm(run, self.beside / COUNTERS, self.folder), run]
 
     def _why(self, run: Path) -> dict[str, Any]:
         return asked(self.folder, self.settings, run)
@@ -133,8 +135,8 @@ def told_of(rows: list[Row], device: str) -> Row:
     same = ("name", "half", "dose", "fixed", "control", "expected", "codes", "outcome", "gpm", "failed")
     told = {name: row[name] for name in same if row.get(name) is not None}
     told |= {"device": device, "date": time.strftime("%Y-%m-%d")}
-    if len(rows) > 1:
-        told["with_gpm"] = {name: rows[0][name] for name in ("codes", "outcome")}
+    for name, other in zip(("with_gpm", "with_gpm_and_deep"), rows[:-1], strict=False):
+        told[name] = {field: other[field] for field in ("codes", "outcome")}
     return told | {"account": {name: row[name] for name in ACCOUNT if name in row}}
 
 

@@ -10,9 +10,9 @@ by the script's own clock, stands beside the ceiling. With `--out` the file is w
 `--resume` goes on where it ended.
 
 On a GPU trainings have the card one after another, and the next ones start meanwhile (`gate.py`). `--both`
-asks twice of each: with GPM and without (`../accuracy/beside.py`). `--rescore` asks today's rules of the
-recordings that `--keep-recordings` kept; with `--deep` the answers with GPM have the deep window, too, as
-after `stoker run --deep`.
+asks of each three times: with GPM, with GPM and the deep window that a training of a minute has, and without
+GPM (`../accuracy/beside.py`). `--rescore` asks today's rules of the recordings that
+`--keep-recordings` kept.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> int:
 
 def _rescore(args: argparse.Namespace) -> int:
     runs = []
-    for run in rescored(args.rescore, ROOT, args.deep):
+    for run in rescored(args.rescore, ROOT):
         if run["half"] in (args.half or [run["half"]]) and run["name"] in (args.only or [run["name"]]):
             runs.append(run)
             print(told(run), flush=True)
@@ -88,7 +88,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-fixes", action="store_true")
     counters = parser.add_mutually_exclusive_group()
     counters.add_argument("--no-gpm", action="store_true", help="as on a card without counters for real work")
-    counters.add_argument("--both", action="store_true", help="both answers, from one training each")
+    counters.add_argument("--both", action="store_true", help="all answers, from one training each")
     parser.add_argument("--ahead", type=int, help="runs started at once; on a GPU they take turns on it")
     parser.add_argument("--turn", type=int, default=0, help="which doses beside the middle one come first")
     parser.add_argument("--budget", type=_seconds, help="begin nothing that would end later: 540s")
@@ -96,9 +96,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="what is in --out is not done again")
     parser.add_argument("--keep-recordings", type=Path, metavar="DIR", help="a small one of every run")
     parser.add_argument("--rescore", type=Path, metavar="DIR", help="run nothing, ask again of these")
-    parser.add_argument(
-        "--deep", action="store_true", help="with --rescore: GPM and the deep window together"
-    )
     args = parser.parse_args()
     on_gpu = args.device == "cuda"
     args.mode = Mode.BOTH if args.both else Mode.NO_GPM if args.no_gpm else Mode.GPM
@@ -152,12 +149,9 @@ class Lab:
         return {**head, **scored(self.runs), "left_out": self.left_out, "runs": self.runs}
 
     def _done(self, task: Task) -> bool:
-        found = {
-            run.get("gpm")
-            for run in self.runs
-            if (run["half"], run["name"], run["dose"], run["fixed"]) == task.key
-        }
-        return found >= set(kinds(self.args.mode, self.args.device))
+        same = (run for run in self.runs if (run["half"], run["name"], run["dose"], run["fixed"]) == task.key)
+        found = {_kind(run) for run in same}
+        return found >= {_kind(row) for row in kinds(self.args.mode, self.args.device)}
 
     def _fits(self, task: Task) -> bool:
         """Those started before it have the card first."""
@@ -169,6 +163,10 @@ class Lab:
             slot_s = task.seconds + 3.0
         need_s = max(STARTING_S + task.seconds, self.args.ahead * slot_s) + ENDING_S
         return bool(time.monotonic() - self.began_s + need_s <= self.args.budget)
+
+
+def _kind(row: Row) -> tuple[object, bool]:
+    return row.get("gpm"), bool(row.get("deep_too"))
 
 
 def _kept(attempt: Attempt, rows: list[Row], place: Path) -> Row:

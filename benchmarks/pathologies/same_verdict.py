@@ -54,7 +54,7 @@ def told_twice(path: Path) -> Iterator[Both]:
     """A card that was never asked without GPM, or with it, gives none."""
     rows: dict[tuple[object, ...], dict[bool, Row]] = {}
     for row in json.loads(path.read_text("utf-8"))["runs"]:
-        if isinstance(row.get("gpm"), bool) and not row["fixed"]:
+        if isinstance(row.get("gpm"), bool) and not row["fixed"] and not row.get("deep_too"):
             key = (row["half"], row["name"], row["dose"])
             rows.setdefault(key, {})[row["gpm"]] = row
     for pair in rows.values():

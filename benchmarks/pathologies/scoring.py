@@ -29,9 +29,10 @@ def scored(runs: Sequence[Row]) -> Row:
 
 
 def group(run: Row) -> str:
-    """`first`; on a GPU `first with GPM` or `first without GPM`."""
+    """`first`; on a GPU `first with GPM`, `first with GPM and deep window` or `first without GPM`."""
+    deep = " and deep window" if run.get("deep_too") else ""
     gpm = run.get("gpm")
-    return f"{run['half']}{'' if gpm is None else ' with GPM' if gpm else ' without GPM'}"
+    return f"{run['half']}{'' if gpm is None else f' with GPM{deep}' if gpm else ' without GPM'}"
 
 
 def _half(runs: Sequence[Row]) -> Row:
@@ -88,12 +89,13 @@ def gains(runs: Sequence[Row]) -> list[Row]:
         ceiling = next((most for code, most in pairs if code in wanted), None)
         before, after = _pace(sick), _pace(fixed)
         gain = {"name": fixed["name"], "ceiling": ceiling, "measured": after / before if before else None}
-        found.append(gain if fixed.get("gpm") is None else {**gain, "gpm": fixed["gpm"]})
+        kind = {name: fixed[name] for name in ("gpm", "deep_too") if fixed.get(name) is not None}
+        found.append({**gain, **kind})
     return found
 
 
 def _same(one: Row, other: Row) -> bool:
-    return all(one.get(name) == other.get(name) for name in ("half", "name", "dose", "gpm"))
+    return all(one.get(name) == other.get(name) for name in ("half", "name", "dose", "gpm", "deep_too"))
 
 
 def _pace(run: Row) -> float:
@@ -110,9 +112,9 @@ def told(run: Row) -> str:
     mark = "" if right(run) and not run.get("failed") else "   <- WRONG"
     then = run.get("said_then", said)[:3]
     changed = "" if then == said else f"   (then {' '.join(then)})"
-    kind = {None: "", True: "GPM", False: "no GPM"}[run.get("gpm")]
+    kind = {None: "", True: "GPM", False: "no GPM"}[run.get("gpm")] + ("+deep" if run.get("deep_too") else "")
     return (
-        f"{run['name']:22} {state(run):7} {kind:7}{run['expected'] or 'healthy':11} {' '.join(said):22}"
+        f"{run['name']:22} {state(run):7} {kind:9}{run['expected'] or 'healthy':11} {' '.join(said):22}"
         f"{100 * (run.get('injected_frac') or 0):5.0f} %  {run['line'] or ''}{mark}{changed}"
     )
 
@@ -125,6 +127,7 @@ def lines(report: Row) -> Iterator[str]:
     for gain in report["gains"]:
         ceiling, won = (f"{gain[key]:.2f}" if gain[key] else "-" for key in ("ceiling", "measured"))
         kind = {None: "", True: "  with GPM", False: "  without GPM"}[gain.get("gpm")]
+        kind += " and deep window" if gain.get("deep_too") else ""
         yield f"{gain['name']:22} {ceiling:>8}  {won:>14}{kind}"
 
 

@@ -54,7 +54,7 @@ def said(why: dict[str, Any], case: Case, expected: str, root: Path | None = Non
         "ceilings": [one["ceiling"] for one in worth],
         "line": _line(worth[0]) if worth else None,
         "planted": _planted(case, named, root) if named else None,
-        "phase_pct": {phase: round(pct, 1) for phase, pct in trainer["phase_pct"].items() if pct >= 1},
+        "phase_pct": {phase: round(pct, 1) for phase, pct in trainer["phase_pct"].items() if abs(pct) >= 1},
         "gpu": _gpu(trainer.get("gpu")),
         "deep": _deep(trainer.get("deep")),
         "crowded": len(worth) < len(found),

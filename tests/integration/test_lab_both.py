@@ -65,8 +65,12 @@ def test_two_watchers_see_the_same_run(lab: Any, tmp_path: Path, monkeypatch: py
     folder.mkdir()
     made = attempt.Attempt(cases.Task(case, 0, False, 1.0), "cpu", attempt.Mode.BOTH, folder)
     rows = made.rows()
-    assert [(row["gpm"], row.get("failed")) for row in rows] == [(True, None), (False, None)]
-    assert (folder / "with_gpm" / "run.json").exists()
+    assert [(row["gpm"], row.get("deep_too"), row.get("failed")) for row in rows] == [
+        (True, None, None),
+        (True, True, None),
+        (False, None, None),
+    ]
+    assert (folder / "gpm_alone" / "run.json").exists()
 
     first, second = (
         json.loads(path.read_text().partition("\n")[0])

@@ -120,9 +120,8 @@ def test_both_are_kept_in_one_file_and_asked_again(lab: Any, recorded: Any, tmp_
     size_bytes = lab.recording.keep(recorded.run, told, {}, path, recorded.gpm)
     assert size_bytes == path.stat().st_size < 60_000
 
-    together, _ = lab.rescore.rescored(tmp_path / "kept", ROOT, deep=True)
-    assert (together["gpu"]["busy_source"], together["deep"]) == ("gpm", "taken")
-    with_gpm, without = lab.rescore.rescored(tmp_path / "kept", ROOT)
+    with_gpm, together, without = lab.rescore.rescored(tmp_path / "kept", ROOT)
+    assert (together["gpm"], together["gpu"]["busy_source"], together["deep"]) == (True, "gpm", "taken")
     assert (with_gpm["gpm"], with_gpm["gpu"]["busy_source"], with_gpm["deep"]) == (True, "gpm", None)
     assert (without["gpm"], without["gpu"]["busy_source"], without["deep"]) == (False, "nvml", "taken")
     assert with_gpm["codes"][0] == without["codes"][0] == "SK105"
@@ -130,9 +129,11 @@ def test_both_are_kept_in_one_file_and_asked_again(lab: Any, recorded: Any, tmp_
     assert with_gpm["injected_frac"] == 0.9
     assert "(then" not in lab.scoring.told(with_gpm)
     assert "(then SK402)" in lab.scoring.told(without)
-    score = lab.scoring.scored([with_gpm, without])["halves"]
+    assert "GPM+deep" in lab.scoring.told(together)
+    score = lab.scoring.scored([with_gpm, together, without])["halves"]
     assert [(name, one["top1"]) for name, one in score.items()] == [
         ("first with GPM", 1),
+        ("first with GPM and deep window", 1),
         ("first without GPM", 1),
     ]
     assert any(
@@ -143,17 +144,18 @@ def test_both_are_kept_in_one_file_and_asked_again(lab: Any, recorded: Any, tmp_
 
 def test_a_run_that_failed_is_not_asked_again(lab: Any, recorded: Any, tmp_path: Path) -> None:
     rows = [
-        {**lab.verdicts.planned(case, 2, False), "gpm": gpm, **lab.verdicts.failed("died")}
+        {**lab.verdicts.planned(case, 2, False), **kind, **lab.verdicts.failed("died")}
         for case in lab.cases.first_half()
         if case.name == "collate"
-        for gpm in (True, False)
+        for kind in lab.attempt.kinds(lab.attempt.Mode.BOTH, "cuda")
     ]
     told = lab.attempt.told_of(rows, "cuda")
     lab.recording.keep(recorded.run, told, {}, tmp_path / "kept" / "a.tar.xz", recorded.gpm)
     found = list(lab.rescore.rescored(tmp_path / "kept", ROOT))
-    assert [(run["gpm"], run["outcome"], run["codes"]) for run in found] == [
-        (True, "failed", []),
-        (False, "failed", []),
+    assert [(run["gpm"], run.get("deep_too"), run["outcome"], run["codes"]) for run in found] == [
+        (True, None, "failed", []),
+        (True, True, "failed", []),
+        (False, None, "failed", []),
     ]
 
 
@@ -319,11 +321,12 @@ def test_halves_are_run_in_the_order_asked_for(lab: Any, monkeypatch: pytest.Mon
 def test_a_run_with_one_answer_is_done_again_for_both(
     lab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def row(name: str, gpm: bool) -> dict[str, Any]:
-        return {"name": name, "half": "first", "dose": 2, "fixed": False, "gpm": gpm}
+    def row(name: str, **kind: bool) -> dict[str, Any]:
+        return {"name": name, "half": "first", "dose": 2, "fixed": False, **kind}
 
     out = tmp_path / "out.json"
-    out.write_text(json.dumps({"runs": [row("lists", True), row("lists", False), row("hot_line", False)]}))
+    lists = [row("lists", gpm=True), row("lists", gpm=True, deep_too=True), row("lists", gpm=False)]
+    out.write_text(json.dumps({"runs": [*lists, row("hot_line", gpm=True), row("hot_line", gpm=False)]}))
     words = ("--only", "lists", "hot_line", "--doses", "2", "--no-fixes", "--resume", "--out", str(out))
     both = lab.run.Lab(arguments(lab, monkeypatch, "--both", *words))
     assert [task.case.name for task in both.tasks] == ["hot_line"]
