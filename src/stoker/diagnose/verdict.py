@@ -10,6 +10,7 @@ from stoker.diagnose.causes.thresholds import (
     ASKED_PCT,
     BUSY_FOR_BATCH_PCT,
     COMPILED_PCT,
+    HEALTHY_AT_MOST_PCT,
     HEALTHY_CEILING,
     HEALTHY_WORK_PCT,
     IN_MOST_TICKS_FRAC,
@@ -135,9 +136,10 @@ def _worth(finding: Finding) -> bool:
 
 def _works_enough(found: Signals, worth: list[Finding]) -> bool:
     """Real work for most of the window: then only what lies outside, or is part of the work, is left. A deep
-    window's estimate is an upper bound: it does not speak against a loss that was measured."""
+    window's estimate is an upper bound: it speaks against small losses only, and has to be larger."""
     at_most = found.gpu is not None and found.gpu.real_work_source == Source.DEEP
-    enough = not at_most and (_work_pct(found) or 0.0) >= HEALTHY_WORK_PCT
+    enough = (_work_pct(found) or 0.0) >= (HEALTHY_AT_MOST_PCT if at_most else HEALTHY_WORK_PCT)
+    enough = enough and not (at_most and any(one.severity is not Severity.NOTE for one in worth))
     return enough and all(one.recoverable_of in (found.lost_of, NO_KERNEL, LITTLE_WORK) for one in worth)
 
 

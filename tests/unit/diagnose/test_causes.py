@@ -984,6 +984,19 @@ def test_launches_are_slow_where_the_workers_have_taken_the_cores() -> None:
     assert "SK402" in codes(free)
 
 
+@pytest.mark.parametrize(
+    ("work_pct", "idle_pct", "outcome"),
+    [(91.0, 7.0, Outcome.HEALTHY), (91.0, 12.0, Outcome.CAUSES), (88.0, 7.0, Outcome.CAUSES)],
+)
+def test_an_estimate_of_real_work_outweighs_a_small_loss(
+    work_pct: float, idle_pct: float, outcome: Outcome
+) -> None:
+    """A loss printed in every tick, of a model that fills the card."""
+    card = gpu(busy_pct=100 - idle_pct, real_work_pct=work_pct, real_work_source="deep", idle_pct=idle_pct)
+    found = on_gpu({"sync": 2.0}, {"sync": 60.0, "forward": 40.0}, gpu=card, blocking=READ)
+    assert judge(found).outcome is outcome
+
+
 def test_an_upper_bound_of_real_work_does_not_outweigh_a_measured_loss() -> None:
     thrash = gpu(busy_pct=91.0, real_work_pct=86.0, idle_pct=9.0, memory=MemoryTrend(frees_per_tick=20.0))
     found = on_gpu({"other": 9.0}, {"other": 70.0, "forward": 30.0}, gpu=thrash)
