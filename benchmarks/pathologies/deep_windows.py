@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "accuracy"))
 from beside import deep_stage, with_gpm
 from recording import unpacked
 
-from stoker.diagnose.causes.signals import signals
+from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.summary import summarise
 from stoker.inside import wire
 from stoker.store.reading import load

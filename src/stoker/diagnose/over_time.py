@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from stoker.diagnose.causes.signals import Signals, signals
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.causes.thresholds import CHANGE_FRAC
 from stoker.diagnose.labels import moment
 from stoker.diagnose.stretches import Stretch, cut, equal_edges, part_of

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stoker.diagnose.causes.loading import Blame, blame
-from stoker.diagnose.causes.signals import Signals, signals
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.causes.thresholds import (
     CORES_BUSY_PCT,
     ELSEWHERE_CORES,

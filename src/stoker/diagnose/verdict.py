@@ -5,7 +5,8 @@ from __future__ import annotations
 from stoker.diagnose.causes import CAUSES, evaluation_stall
 from stoker.diagnose.causes.cause import LITTLE_WORK, NO_KERNEL
 from stoker.diagnose.causes.gpu_signals import GpuSignals
-from stoker.diagnose.causes.signals import Signals, signals, waits
+from stoker.diagnose.causes.signals import Signals, waits
+from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.causes.thresholds import (
     ASKED_PCT,
     BUSY_FOR_BATCH_PCT,

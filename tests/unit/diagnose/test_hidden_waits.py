@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoker.diagnose.causes.signals import signals
+from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.deep import use_by_device
 from stoker.diagnose.hidden_waits import HiddenWait
 from stoker.diagnose.summary import summarise

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stoker.diagnose.causes.signals import Signals, signals
+from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.summary import summarise
 from stoker.diagnose.verdict import verdict
 from stoker.model.finding import Outcome
