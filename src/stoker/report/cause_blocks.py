@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from stoker.diagnose.places import shown
@@ -52,7 +53,8 @@ def _rows(finding: Finding, cwd: str) -> list[tuple[str, str]]:
         rows.append(("change" if made.leaf == made.user else "made at", shown(made, cwd)))
     rows.append(("if free", ceiling(finding)))
     fix = finding.fixes[0]
-    after = fix.after.replace("\n", "; ")
+    after = re.sub(r"(?<!:)\n *", "; ", fix.after)
+    after = re.sub(r"\n *", " ", after)
     rows.append(("fix", f"{fix.text}: {after}" if after else fix.text))
     return rows
 

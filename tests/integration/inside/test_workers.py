@@ -95,7 +95,7 @@ def test_the_line_that_makes_a_loader_is_told(forked, tmp_path: Path) -> None:
     code = """
 class Mine(DataLoader):
     def __init__(self, data):
-        super().__init__(data, 5)  # made
+        super().__init__(data, 5)
 
 def main():
     made = [Mine(data)]
@@ -109,7 +109,7 @@ main()
     record = recorded(forked, tmp_path, code)
     told = [(loader.batch_size, line_of(loader.made)) for loader in record.loaders]
     assert told == [
-        (5, "super().__init__(data, 5)  # made"),
+        (5, "made = [Mine(data)]"),
         (2, "made.append(DataLoader(data, 2))  # made, too"),
     ]
     assert not record.hook_failures

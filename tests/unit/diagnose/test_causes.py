@@ -19,6 +19,7 @@ from stoker.diagnose.places import LineShare
 from stoker.diagnose.verdict import judge, verdict_on
 from stoker.model.finding import Outcome, Severity
 from stoker.model.record import PHASES, Loader, Place
+from stoker.trials.knobs.advised import advised
 
 LINE = ("/home/me/train.py", 12, "step")
 PLACE = Place(LINE, LINE)
@@ -591,6 +592,61 @@ def test_a_line_and_what_it_calls_are_one_thing_to_mend() -> None:
     assert judge(replace(found, lines=small)).findings[1].recoverable_frac == pytest.approx(0.11)
     loss = (leads, replace(inner, phase="loss"))
     assert judge(replace(found, lines=loss)).findings[1].recoverable_frac == pytest.approx(0.15)
+
+
+def test_a_data_set_that_each_worker_reads_whole_is_shared_out_first() -> None:
+    """With num_workers=2 every sample would come twice."""
+    for code, workers in (("SK101", 0), ("SK102", 1)):
+        seen_by = FOUND[code].loader or view()
+        loader = replace(seen_by.loader, iterable=True)
+        found = replace(FOUND[code], loader=replace(seen_by, loader=loader, workers=workers))
+        first = judge(found).findings[0]
+        assert (first.code, advised(first)) == (code, None)
+        assert "get_worker_info" in first.fixes[0].after
+    assert advised(judge(FOUND["SK102"]).findings[0]) == "num_workers=4"
+
+
+def test_more_workers_than_cores_are_not_promised() -> None:
+    """Sixteen would be needed, two cores are there: twice as fast at most."""
+    slow = view(workers=1, fetch_ms=400.0, supply_per_s=2.5, cpu_frac=0.5, busy_frac=0.9)
+    found = seen({"data": 93.75, "forward": 6.25}, loader=slow, demand_per_s=40.0, cores_allowed=2.0)
+    first = judge(found).findings[0]
+    assert "it takes about 16, and your cores allow 2" in first.says
+    assert first.ceiling == pytest.approx(2.0, abs=0.01)
+    assert "num_workers=2" in first.fixes[0].after
+
+
+def test_quick_environments_are_not_for_processes() -> None:
+    found = seen({**WORK, "env": 40.0}, envs_per_call=16.0, env_steps_per_s=80_000.0)
+    first = judge(found).findings[0]
+    assert (first.code, "so quick" in first.says) == ("SK301", True)
+    assert "Async" not in first.fixes[0].after
+    slow = judge(replace(found, env_steps_per_s=400.0)).findings[0]
+    assert ("so quick" in slow.says, "Async" in slow.fixes[0].after) == (False, True)
+
+
+def test_what_stands_beside_a_save_is_saving() -> None:
+    """`torch.save(state, new)`, then `os.replace(new, path)`."""
+    save, rename, far = (("/home/me/train.py", number, "keep") for number in (20, 21, 40))
+    lines = tuple(
+        LineShare(phase, Place(line, line), 20.0, 80)
+        for phase, line in (("save", save), ("other", rename), ("other", far))
+    )
+    found = seen({**WORK, "save": 20.0, "other": 40.0}, lines=lines)
+    told = [(one.code, one.recoverable_frac, one.place) for one in judge(found).findings]
+    assert told == [
+        ("SK203", pytest.approx(0.4), lines[0].place),
+        ("SK201", pytest.approx(0.2), lines[2].place),
+    ]
+
+
+def test_who_waits_for_processes_that_step_nothing_is_told_nothing_of_environments() -> None:
+    waits = LineShare("other", PLACE, 40.0, 100, waits_frac=1.0)
+    found = seen({**WORK, "other": 40.0}, lines=(waits,), elsewhere_cores=2.0)
+    first = judge(found).findings[0]
+    assert first.code == "SK303"
+    assert "env" not in first.fixes[0].text + first.fixes[0].after
+    assert "step_async" in judge(replace(found, simulates=True)).findings[0].fixes[0].after
 
 
 def test_what_a_line_calls_beside_the_dearest_is_another_thing() -> None:

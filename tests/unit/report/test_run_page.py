@@ -12,10 +12,12 @@ import pytest
 from stoker.diagnose.chosen import choose, parse_bounds
 from stoker.diagnose.gate import parse_gate
 from stoker.diagnose.summary import summarise
+from stoker.model.finding import Finding, Fix, Outcome, Severity, Verdict
 from stoker.model.host import HostRecord, IsolatedPython, MissingField
 from stoker.model.record import HookFailure, Mark, ProcessRecord, Raised
 from stoker.model.run import Run, RunFailure
 from stoker.report import markdown, run_json, run_page, text
+from stoker.report.cause_blocks import cause_blocks
 
 Make = Any
 Golden = Callable[[str, str], None]
@@ -263,3 +265,10 @@ def test_a_loader_that_a_library_makes_is_told_with_the_line_that_led_there(make
     assert "made at lightning/x.py:7 wrapper < " in shown
     assert "train.py:31 build" in shown
     assert "change " not in shown
+
+
+def test_a_fix_of_several_lines_is_one_that_python_reads(make: Make) -> None:
+    loop = "for at in order.split(256):\n    x, y = xs[at], ys[at]\n    step(x, y)"
+    one = Finding("SK101", "x", "x", Severity.NOTE, 0.1, "x", (), "x", (Fix("do", after=loop),))
+    (block,) = cause_blocks(Verdict(Outcome.CAUSES, "x", (one,)), "")
+    assert ("fix", "do: for at in order.split(256): x, y = xs[at], ys[at]; step(x, y)") in block.rows

@@ -25,14 +25,16 @@ _FIXES = (
 
 def find(found: Signals) -> Finding | None:
     line = found.top_line("save")
+    beside = found.beside_saving()
     return finding(
         CODE,
         NAME,
         "the training waits while it is saved",
-        found.lost("save"),
+        found.lost("save") + sum(map(found.line_lost, beside)),
         found.lost_of,
         [
             share("of the training thread's time is in saving", found.host_pct["save"] / 100, "host clock"),
+            share("is in the lines beside it", sum(one.pct for one in beside) / 100 or None, "looks"),
             number("{} s in all", found.stages_s.get("save"), "s", "host clock"),
         ],
         "save ten times less often: the long ticks are gone",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from stoker.diagnose.causes import checkpoint_stall
 from stoker.diagnose.causes.allocator_thrash import emptying_line, hides_the_rest, thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.main_process_loading import loaded
@@ -98,6 +99,7 @@ def _hottest(found: Signals) -> list[LineShare]:
     mend."""
     own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
     others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
+    others += found.beside_saving() if checkpoint_stall.find(found) is not None else []
     emptying = emptying_line(found) if thrashing(found) else None
     others += [emptying] if emptying else []
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
@@ -112,7 +114,7 @@ def _with_called(groups: list[list[LineShare]]) -> list[list[LineShare]]:
     chain. What else it calls is another piece of code."""
     left = sorted(groups, key=lambda group: -sum(line.pct for line in group))
     whole: list[list[LineShare]] = []
-    for leading in list(left):
+    for leading in sorted(left, key=lambda group: min(len(line.under) for line in group)):  # from outside in
         if leading in left and any(line.inclusive and line.pct >= LINE_PCT for line in leading):
             chain = _chain(leading, left)
             left = [group for group in left if group not in chain]

@@ -23,8 +23,16 @@ from stoker.diagnose.causes.thresholds import (
     WORKER_CPU_FRAC,
     WORKERS_CORES_FRAC,
 )
-from stoker.model.finding import Evidence
+from stoker.model.finding import Evidence, Fix
 from stoker.model.record import Place
+
+SHARE_OUT = Fix(
+    "workers, each of which reads a part: an IterableDataset is read whole by every one of them",
+    "def __iter__(self):\n    yield from self.rows",
+    "def __iter__(self):\n    info = torch.utils.data.get_worker_info()\n"
+    "    yield from self.rows[info.id :: info.num_workers] if info else self.rows",
+)
+"""Before there are more."""
 
 
 class Blame(StrEnum):
@@ -129,3 +137,9 @@ def worker_place(found: Signals) -> Place | None:
     if found.loader and not found.loader.workers and own:
         return own.place
     return Place(lines[0][0], lines[0][0]) if lines else None
+
+
+def read_whole_by_each(found: Signals) -> bool:
+    """With a second worker every sample would come twice, unless the data set sees to that."""
+    view = found.loader
+    return view is not None and view.loader.iterable and view.workers < 2

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.loading import Blame, blame, collate_frac, evidence, worker_place
+from stoker.diagnose.causes.loading import (
+    SHARE_OUT,
+    Blame,
+    blame,
+    collate_frac,
+    evidence,
+    read_whole_by_each,
+    worker_place,
+)
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import HANDED_OVER_MS, NOTE_FRAC
 from stoker.diagnose.places import LineShare
@@ -88,6 +96,7 @@ def _fixes(found: Signals) -> tuple[Fix, ...]:
     """As many workers as there are cores, to begin with; SK102 says when more are needed."""
     workers = max(1, min(WORKERS_MAX, int(found.cores_allowed or WORKERS_MAX)))
     return (
+        *([SHARE_OUT] if read_whole_by_each(found) else []),
         Fix(
             "let workers load while the model computes",
             "DataLoader(dataset, …)",

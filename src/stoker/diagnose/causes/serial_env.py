@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES
+from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES, QUICK_STEP_MS
 from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
@@ -12,11 +12,10 @@ from stoker.model.finding import Finding, Fix
 CODE, NAME = "SK301", "environment stepped on the training thread"
 _FIXES = (
     Fix(
-        "environments in processes of their own",
+        "environments in processes of their own (with Stable-Baselines3: SubprocVecEnv)",
         "envs = gym.vector.SyncVectorEnv([make] * 8)",
         "envs = gym.vector.AsyncVectorEnv([make] * 8)",
     ),
-    Fix("with Stable-Baselines3: SubprocVecEnv in place of DummyVecEnv"),
     Fix("a native vector environment (EnvPool), or one on the GPU, where there is one for your task"),
     Fix("make the step itself cheaper: its hottest line is named above"),
 )
@@ -29,10 +28,12 @@ def find(found: Signals) -> Finding | None:
         return _own(found, found.own_step)
     line = found.top_line("env")
     lost = found.lost("env")
+    quick = 0 < (_step_ms(found) or 0.0) < QUICK_STEP_MS
+    but = "; its steps are so quick that processes would cost more than they save" if quick else ""
     return finding(
         CODE,
         NAME,
-        "the training thread steps the environment itself and computes nothing meanwhile",
+        f"the training thread steps the environment itself and computes nothing meanwhile{but}",
         lost,
         found.lost_of,
         [
@@ -42,13 +43,20 @@ def find(found: Signals) -> Finding | None:
                 found.gpu.source if found.gpu else "host clock",
             ),
             number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
+            number("one takes {} ms", _step_ms(found), "ms", "host clock"),
             number("environments to a step: {}", found.envs_per_call, "envs", "host clock"),
             number("{} cores are used by all of the run", found.cores_used, "cores", "host watcher"),
         ],
         "time env.step alone in a loop: as many steps/s as here means that it is the limit",
-        _FIXES,
+        _FIXES[1:] if quick else _FIXES,
         line.place if line else None,
     )
+
+
+def _step_ms(found: Signals) -> float | None:
+    """Of one environment."""
+    rate = found.env_steps_per_s
+    return 10 * found.host_pct["env"] / rate if rate else None
 
 
 def _own(found: Signals, step: OwnMethod) -> Finding | None:

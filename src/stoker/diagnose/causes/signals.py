@@ -11,6 +11,7 @@ from stoker.diagnose.causes.thresholds import (
     COMPILES_ON_PCT,
     CORE_WAIT_FRAC,
     ELSEWHERE_CORES,
+    LINES_APART,
     OTHERS_CORES,
     READS_FRAC,
     READS_STORM,
@@ -215,6 +216,17 @@ class Signals:
 
     def top_line(self, phase: str) -> LineShare | None:
         return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
+
+    def beside_saving(self) -> list[LineShare]:
+        """Lines of the user's own right beside the one that saves: a rename, the making of what is saved."""
+        top = self.top_line("save")
+        save = (top.place.user or top.place.leaf) if top else None
+        return [
+            line
+            for line in self.lines
+            if save and line.phase == "other" and line.place.leaf and line.place.leaf[::2] == save[::2]
+            if abs(line.place.leaf[1] - save[1]) <= LINES_APART
+        ]
 
     def waits_for_gpu(self, line: LineShare) -> bool:
         """It is known to wait there, and long enough: then what looks found in it is that wait, whatever

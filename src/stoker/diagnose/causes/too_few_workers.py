@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 
 from stoker.diagnose.causes.cause import Cause, finding, share
-from stoker.diagnose.causes.loading import Blame, blame, evidence, worker_place
+from stoker.diagnose.causes.loading import (
+    SHARE_OUT,
+    Blame,
+    blame,
+    evidence,
+    read_whole_by_each,
+    worker_place,
+)
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
@@ -16,12 +23,15 @@ def find(found: Signals) -> Finding | None:
     view = found.loader
     if view is None or blame(found) is not Blame.WORKERS:
         return None
-    wanted = _wanted(found)
+    needed, wanted = _needed(found), _wanted(found)
+    enough = f"about {needed} would"
+    if wanted < needed:
+        enough = f"it takes about {needed}, and your cores allow {wanted}"
     return finding(
         CODE,
         NAME,
-        f"{view.workers} worker{'s' if view.workers > 1 else ''} cannot keep up; about {wanted} would",
-        found.lost("data"),
+        f"{view.workers} worker{'s' if view.workers > 1 else ''} cannot keep up; {enough}",
+        found.lost("data") * _within_reach(found, wanted),
         found.lost_of,
         [
             *evidence(found),
@@ -30,6 +40,7 @@ def find(found: Signals) -> Finding | None:
         ],
         f"num_workers={wanted}: the queue is no longer empty, the wait falls",
         (
+            *([SHARE_OUT] if read_whole_by_each(found) else []),
             Fix(
                 "more workers, up to the cores you may use",
                 f"DataLoader(dataset, num_workers={view.workers})",
@@ -42,13 +53,28 @@ def find(found: Signals) -> Finding | None:
     )
 
 
-def _wanted(found: Signals) -> int:
-    """For the training's own pace, no more than one for each allowed core."""
+def _needed(found: Signals) -> int:
+    """For the training's own pace."""
     view = found.loader
     if view is None or not view.fetch_ms or not found.demand_per_s:
         return 2
-    wanted = max(view.workers + 1, math.ceil(found.demand_per_s * view.fetch_ms / 1000))
-    return min(wanted, max(view.workers + 1, int(found.cores_allowed or wanted)))
+    return max(view.workers + 1, math.ceil(found.demand_per_s * view.fetch_ms / 1000))
+
+
+def _wanted(found: Signals) -> int:
+    """No more than one for each allowed core."""
+    workers, needed = found.loader.workers if found.loader else 0, _needed(found)
+    return min(needed, max(workers + 1, int(found.cores_allowed or needed)))
+
+
+def _within_reach(found: Signals, wanted: int) -> float:
+    """Of the waiting: with so many workers at today's pace of each."""
+    view, waits = found.loader, found.host_pct["data"] / 100
+    if view is None or not view.supply_per_s or not found.demand_per_s or not 0 < waits < 1:
+        return 1.0
+    reached = view.supply_per_s * wanted / view.workers
+    now = found.demand_per_s * (1 - waits)
+    return max(0.0, min(1.0, (1 - now / reached) / waits))
 
 
 def _busy(found: Signals) -> float | None:

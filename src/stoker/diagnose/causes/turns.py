@@ -20,6 +20,17 @@ _FIXES = (
 )
 
 
+_WORK_FIXES = (
+    Fix(
+        "ask for the next before the update, so that they compute meanwhile",
+        "batch = pool.map(make, jobs)\nupdate(batch)",
+        "coming = pool.map_async(make, jobs)\nupdate(batch)\nbatch = coming.get()",
+    ),
+    Fix("more processes, where cores are free and they compute all the time already"),
+    *_FIXES[1:],
+)
+
+
 def find(found: Signals) -> Finding | None:
     told = [one for one in (_environments(found), _own_processes(found)) if one is not None]
     return max(told, key=lambda one: one.recoverable_frac or 0.0, default=None)
@@ -77,7 +88,7 @@ def _own_processes(found: Signals) -> Finding | None:
             number("{} cores are used beside the learner", found.elsewhere_cores, "cores", "host watcher"),
         ],
         "time the processes' part alone and the update alone: side by side, the longer would be left",
-        _FIXES,
+        _FIXES if found.simulates else _WORK_FIXES,
         lines[0].place,
     )
 

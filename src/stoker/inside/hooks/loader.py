@@ -16,6 +16,7 @@ _get_ident = threading.get_ident
 LOADERS_MAX = 64
 MADE_MAX = 1024
 """Made, and perhaps not read from yet."""
+WRAPPED_MAX = 8
 
 
 class Loaders:
@@ -199,7 +200,8 @@ class _MadeHook(Hook):
             try:
                 if hook.tripwire is not None:
                     hook.tripwire()
-                hook.agent.loaders.note_made(loader, hook.agent.places.of(sys._getframe(1)))
+                caller = _outside_of_init(type(loader), sys._getframe(1))
+                hook.agent.loaders.note_made(loader, hook.agent.places.of(caller))
             except Exception as error:
                 hook.fail(error, "call")
 
@@ -233,6 +235,19 @@ class _OpenHook(Hook):
         loader.ticks_before = self.recorder.ticks
         loader.open_s += self.recorder.since - start
         result._stoker_loader = loader  # the iterator is never pickled: torch forbids it
+
+
+def _outside_of_init(kind, frame):
+    """Not the `__init__` of a subclass, nor what a library has put around one: who calls those."""
+    codes = set()
+    for one in kind.__mro__:
+        init = vars(one).get("__init__")
+        for _ in range(WRAPPED_MAX):
+            codes.add(getattr(init, "__code__", None))
+            init = getattr(init, "__wrapped__", None)
+    while frame.f_code in codes and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def _rows_of(batch):
