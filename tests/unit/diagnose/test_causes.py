@@ -594,6 +594,18 @@ def test_a_line_and_what_it_calls_are_one_thing_to_mend() -> None:
     assert judge(replace(found, lines=loss)).findings[1].recoverable_frac == pytest.approx(0.15)
 
 
+def test_workers_that_take_long_to_start_are_told_though_few_of_those_ticks_were_looked_at() -> None:
+    """Evaluations in between hide them: their ticks are no fair sample."""
+    started = replace(view().loader, open_s=9.2, wait_s=10.8)
+    found = loading(epochs=12, edge_data_frac=0.3, edge_tick_frac=0.06, loader=view(loader=started))
+    first = judge(found).findings[0]
+    assert (first.code, first.recoverable_frac) == ("SK106", pytest.approx(0.45 * 0.46))
+    quick = replace(started, open_s=0.2)
+    assert codes(replace(found, loader=view(loader=quick))) == ["SK102"]
+    persists = replace(started, persistent_workers=True)
+    assert codes(replace(found, loader=view(loader=persists))) == ["SK102"]
+
+
 def test_a_data_set_that_each_worker_reads_whole_is_shared_out_first() -> None:
     """With num_workers=2 every sample would come twice."""
     for code, workers in (("SK101", 0), ("SK102", 1)):

@@ -18,6 +18,7 @@ from stoker.diagnose.causes.thresholds import (
     EDGE_NEARLY_ALL,
     EDGES_MIN,
     NOTE_FRAC,
+    OPENING_FRAC,
     OWN_CORES_FRAC,
     SUPPLY_MARGIN,
     WORKER_CPU_FRAC,
@@ -94,10 +95,24 @@ def _restarts(found: Signals) -> bool:
     view = found.loader
     if view is None or view.loader.persistent_workers or found.epochs < EDGES_MIN:
         return False
+    if _opening_frac(found) >= OPENING_FRAC:
+        return True
     edge, usual = found.edge_data_frac, found.edge_tick_frac
     if edge is None or usual is None:
         return False
     return edge >= EDGE_FRAC and edge >= min(EDGE_LEAN * usual, EDGE_NEARLY_ALL)
+
+
+def edge_frac(found: Signals) -> float:
+    """Of the waiting for data, where epochs begin. The ticks with their phases need not have as many of those
+    as there are; what opening takes is known of all, and is less than all of it."""
+    return max(found.edge_data_frac or 0.0, _opening_frac(found))
+
+
+def _opening_frac(found: Signals) -> float:
+    loader = found.loader.loader if found.loader else None
+    spent = loader.open_s + loader.wait_s if loader else 0.0
+    return loader.open_s / spent if loader and spent > 0 else 0.0
 
 
 def _too_slow(found: Signals) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.loading import Blame, blame
+from stoker.diagnose.causes.loading import Blame, blame, edge_frac
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
@@ -12,17 +12,17 @@ CODE, NAME = "SK106", "loader workers restarted at each epoch"
 
 def find(found: Signals) -> Finding | None:
     view = found.loader
-    if view is None or found.edge_data_frac is None or blame(found) is not Blame.RESTART:
+    if view is None or blame(found) is not Blame.RESTART:
         return None
     loader = view.loader
     return finding(
         CODE,
         NAME,
         "the wait for data comes at the edges of epochs, where workers are started anew",
-        found.lost("data") * found.edge_data_frac,
+        found.lost("data") * edge_frac(found),
         found.lost_of,
         [
-            share("of the waiting for data is at the first tick of an epoch", found.edge_data_frac, "ticks"),
+            share("of the waiting for data is where an epoch begins", edge_frac(found), "ticks"),
             number("{} epochs began", float(found.epochs), "epochs", "host clock"),
             number("an epoch has {} batches", loader.length, "batches", "host clock"),
         ],
