@@ -656,7 +656,7 @@ def test_who_waits_for_processes_that_step_nothing_is_told_nothing_of_environmen
     waits = LineShare("other", PLACE, 40.0, 100, waits_frac=1.0)
     found = seen({**WORK, "other": 40.0}, lines=(waits,), elsewhere_cores=2.0)
     first = judge(found).findings[0]
-    assert first.code == "SK303"
+    assert (first.code, first.name) == ("SK303", "waits for processes of its own")
     assert "env" not in first.fixes[0].text + first.fixes[0].after
     assert "step_async" in judge(replace(found, simulates=True)).findings[0].fixes[0].after
 

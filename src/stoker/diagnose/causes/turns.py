@@ -78,7 +78,7 @@ def _own_processes(found: Signals) -> Finding | None:
         return None
     return finding(
         CODE,
-        NAME,
+        NAME if found.simulates else "waits for processes of its own",
         "the learner waits for other processes of the run, which compute, and does nothing meanwhile",
         min(waiting, 1 - waiting),
         found.lost_of,
