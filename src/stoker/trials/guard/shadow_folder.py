@@ -49,10 +49,18 @@ def written_paths(shadow: Path, mode: GuardMode) -> Iterator[str]:
     for writing (`np.memmap` does, by default): such a copy is as old as the file itself."""
     if mode is GuardMode.OVERLAY:
         for layer in sorted(shadow.glob("layers/*")):
-            covered = (layer / "of").read_text(encoding="utf-8", errors="surrogateescape")
-            yield from _files_below(layer / "upper", covered)
+            if covered := _covered_by(layer):
+                yield from _files_below(layer / "upper", covered)
     elif (shadow / "tree").is_dir():
         yield from _files_below(shadow / "tree", "/")
+
+
+def _covered_by(layer: Path) -> str:
+    """Empty where the trial was ended while its guard was being set up: nothing has run yet."""
+    try:
+        return (layer / "of").read_text(encoding="utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        return ""
 
 
 def _files_below(folder: Path, covered: str) -> Iterator[str]:
