@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from stoker.diagnose.causes import checkpoint_stall
 from stoker.diagnose.causes.allocator_thrash import emptying_line, hides_the_rest, thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.checkpoint_stall import find as checkpoint_stall
 from stoker.diagnose.causes.main_process_loading import loaded
 from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
@@ -99,7 +99,7 @@ def _hottest(found: Signals) -> list[LineShare]:
     mend."""
     own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
     others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
-    others += found.beside_saving() if checkpoint_stall.find(found) is not None else []
+    others += found.beside_saving() if checkpoint_stall(found) is not None else []
     emptying = emptying_line(found) if thrashing(found) else None
     others += [emptying] if emptying else []
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]

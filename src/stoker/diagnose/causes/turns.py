@@ -27,7 +27,6 @@ _WORK_FIXES = (
         "coming = pool.map_async(make, jobs)\nupdate(batch)\nbatch = coming.get()",
     ),
     Fix("more processes, where cores are free and they compute all the time already"),
-    *_FIXES[1:],
 )
 
 
