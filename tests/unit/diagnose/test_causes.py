@@ -622,10 +622,25 @@ def test_more_workers_than_cores_are_not_promised() -> None:
     """Sixteen would be needed, two cores are there: twice as fast at most."""
     slow = view(workers=1, fetch_ms=400.0, supply_per_s=2.5, cpu_frac=0.5, busy_frac=0.9)
     found = seen({"data": 93.75, "forward": 6.25}, loader=slow, demand_per_s=40.0, cores_allowed=2.0)
+    found = replace(found, cores_used=0.6, allowed_cpu_pct=35.0)
     first = judge(found).findings[0]
     assert "it takes about 16, and your cores allow 2" in first.says
     assert first.ceiling == pytest.approx(2.0, abs=0.01)
     assert "num_workers=2" in first.fixes[0].after
+
+
+def test_workers_are_not_promised_more_than_the_cores_can_do() -> None:
+    """1.5 of 2 cores compute already, and somebody else has a tenth of one: 1.27 times as much at the most."""
+    own = view(workers=0, fetch_ms=20.0)
+    found = seen({"data": 56.0, "forward": 44.0}, loader=own, demand_per_s=60.0, cores_allowed=2.0)
+    crowded = judge(replace(found, cores_used=1.5, allowed_cpu_pct=80.0)).findings[0]
+    assert crowded.ceiling == pytest.approx(2.27, abs=0.01), "if it were free"
+    assert "(at most 1.3× on these cores)" in crowded.fixes[0].text
+    assert advised(crowded) == "num_workers=2"
+    free = judge(replace(found, cores_used=0.3, allowed_cpu_pct=20.0)).findings[0]
+    assert "at most" not in free.fixes[0].text
+    slow = judge(replace(found, cores_used=0.3, loader=replace(own, fetch_ms=60.0))).findings[0]
+    assert "(at most 1.3×" in slow.fixes[0].text, "two workers fetch 33 a second, it has 26 now"
 
 
 def test_quick_environments_are_not_for_processes() -> None:
@@ -763,6 +778,22 @@ def test_what_stands_beside_a_call_row_by_row_belongs_to_it_unless_it_is_larger(
     assert told(at(90, 24.0)) == ["SK201", "SK302"], "further away"
     assert told(at(83, 30.5)) == ["SK201", "SK302"], "a simulator"
     assert told(at(83, 24.0, waits_frac=1.0), elsewhere_cores=2.0) == ["SK303", "SK302"]
+
+
+def test_beside_a_call_for_a_known_environment_only_what_is_smaller_than_it_belongs_to_it() -> None:
+    """The way to a tensor and the draw do; the line that stacks frames is one of its own."""
+
+    def at(number: int, pct: float) -> LineShare:
+        leaf = ("/home/me/train.py", number, "act")
+        return LineShare("other", Place(leaf, leaf), pct, 80)
+
+    host = {**WORK, "infer": 20.0, "other": 35.0}
+    lines = (at(81, 6.0), at(84, 12.0))
+    acts = {"acting_pct": 20.0, "envs_per_call": 1.0, "call_sites": {"infer": at(82, 20.0).place}}
+    (first, *others) = judge(seen(host, lines=lines, **acts)).findings
+    assert (first.code, first.recoverable_frac, others) == ("SK302", pytest.approx(0.38), [])
+    assert "18 % is in the lines beside the call" in [one.text for one in first.evidence]
+    assert codes(seen(host, lines=(at(81, 6.0), at(83, 25.0)), **acts)) == ["SK302", "SK201"]
 
 
 def test_reads_that_take_next_to_nothing_are_no_storm() -> None:

@@ -51,11 +51,23 @@ def find(found: Signals) -> Finding | None:
             number(
                 "{} cores are used by other threads that run Python", found.others_cores, "cores", "looks"
             ),
+            number(
+                "if every tick needs what that thread makes, at most {} times as fast with it as a process",
+                _its_own_pace(found, held),
+                "times",
+                "looks",
+            ),
         ],
         "the same run without that thread, or with it as a process",
         _FIXES,
         found.others_place,
     )
+
+
+def _its_own_pace(found: Signals, held: float) -> float | None:
+    """What it computes for a tick takes as long elsewhere; None where that is no limit."""
+    others = found.others_cores or 0.0
+    return 1 / others if held > 0 and 1 - held < others <= 1 else None
 
 
 CAUSE = Cause(CODE, NAME, find)

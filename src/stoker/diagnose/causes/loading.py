@@ -5,6 +5,7 @@ The order matters: what makes "add workers" the wrong advice is asked first.
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 from stoker.diagnose.causes.cause import number, share
@@ -113,6 +114,25 @@ def _opening_frac(found: Signals) -> float:
     loader = found.loader.loader if found.loader else None
     spent = loader.open_s + loader.wait_s if loader else 0.0
     return loader.open_s / spent if loader and spent > 0 else 0.0
+
+
+def faster_with(found: Signals, workers: int) -> float | None:
+    """Times, at the most: each of them at today's pace, and no more in all than the cores can do."""
+    view, waits = found.loader, found.host_pct["data"] / 100
+    if view is None or not view.fetch_ms or not found.demand_per_s or not 0 < waits < 1:
+        return None
+    now = found.demand_per_s * (1 - waits)
+    fetched = 1000 * workers / view.fetch_ms / now
+    return max(1.0, min(1 / (1 - waits), fetched, _cores_allow(found)))
+
+
+def _cores_allow(found: Signals) -> float:
+    """Times as much of what the run computes now, all at once, beside what others do on these cores."""
+    used, allowed, busy_pct = found.cores_used, found.cores_allowed, found.allowed_cpu_pct
+    if not used or allowed is None or busy_pct is None:
+        return math.inf
+    others = max(0.0, allowed * busy_pct / 100 - used)
+    return (allowed - others) / used
 
 
 def _too_slow(found: Signals) -> bool:

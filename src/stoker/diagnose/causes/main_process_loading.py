@@ -9,11 +9,12 @@ from stoker.diagnose.causes.loading import (
     blame,
     collate_frac,
     evidence,
+    faster_with,
     read_whole_by_each,
     worker_place,
 )
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import HANDED_OVER_MS, NOTE_FRAC
+from stoker.diagnose.causes.thresholds import HANDED_OVER_MS, LESS_FRAC, NOTE_FRAC
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
@@ -98,12 +99,19 @@ def _fixes(found: Signals) -> tuple[Fix, ...]:
     return (
         *([SHARE_OUT] if read_whole_by_each(found) else []),
         Fix(
-            "let workers load while the model computes",
+            f"let workers load while the model computes{_less_than_free(found, workers)}",
             "DataLoader(dataset, …)",
             f"DataLoader(dataset, …, num_workers={workers}, persistent_workers=True)",
         ),
         Fix("data that fits in memory: decode once, keep tensors, index them without a DataLoader"),
     )
+
+
+def _less_than_free(found: Signals, workers: int) -> str:
+    times, waits = faster_with(found, workers), found.host_pct["data"] / 100
+    if times is None or times > LESS_FRAC / (1 - waits):
+        return ""
+    return f" (at most {times:.2g}× on these cores)"
 
 
 CAUSE = Cause(CODE, NAME, find)

@@ -52,7 +52,7 @@ def around_the_call(found: Signals) -> list[LineShare]:
     draw of an action, the way to the CPU. They are run once for each row, too. What takes much longer than
     the model itself is something else: a simulator."""
     site = found.call_sites.get("infer")
-    if site is None or site.leaf is None or _one_env(found) or not _row_by_row(found):
+    if site is None or site.leaf is None or not (_one_env(found) or _row_by_row(found)):
         return []
     path, number, function = site.leaf
     here = [one for one in found.lines if one.place.leaf and one.place.leaf[::2] == (path, function)]
@@ -61,13 +61,24 @@ def around_the_call(found: Signals) -> list[LineShare]:
     near = [one for one in here if one.place.leaf and abs(one.place.leaf[1] - number) <= LINES_APART]
     waits = found.waits_for_own_processes()
     own = [one for one in near if one.phase == "other" and one not in waits and not found.waits_for_gpu(one)]
-    asking = found.host_pct["infer"] * (found.one_row_frac or 0.0)
+    asking = _asking_pct(found)
+    if _one_env(found):  # whose every line is run row by row: a long one need not be for the model's sake
+        own = [one for one in own if one.pct <= asking]
     return own if sum(one.pct for one in own) <= AROUND_MAX * asking else []
+
+
+def _asking_pct(found: Signals) -> float:
+    """Of the window, in the model's calls for one row."""
+    infer_pct = found.host_pct["infer"]
+    if found.envs_per_call is not None:
+        return min(found.acting_pct, infer_pct)
+    return infer_pct * (found.one_row_frac or 0.0) * (1 - evaluated_frac(found))
 
 
 def _acting(found: Signals) -> list[Evidence | None]:
     return [
         share("of the training thread's time is acting", found.acting_pct / 100, "host clock"),
+        _beside(found),
         number("environments to an env step: {}", found.envs_per_call, "envs", "host clock"),
         number("{} env steps/s", found.env_steps_per_s, "1/s", "host clock"),
         _one_row(found),
@@ -78,12 +89,12 @@ def _asking(found: Signals) -> list[Evidence | None]:
     """Nobody is known to step an environment; a row at a time is a row at a time."""
     infer = found.host_pct["infer"] / 100
     told = share("of the training thread's time is the model without gradients", infer, "host clock")
+    return [told, _beside(found), _one_row(found)]
+
+
+def _beside(found: Signals) -> Evidence | None:
     beside = sum(one.pct for one in around_the_call(found)) / 100
-    return [
-        told,
-        share("is in the lines beside the call", beside, "looks") if beside else None,
-        _one_row(found),
-    ]
+    return share("is in the lines beside the call", beside, "looks") if beside else None
 
 
 def _one_row(found: Signals) -> Evidence | None:
@@ -96,12 +107,10 @@ def acting_lost(found: Signals) -> float:
     infer_pct = found.host_pct["infer"]
     if infer_pct <= 0:
         return 0.0
-    one_row_pct = infer_pct * (found.one_row_frac or 0.0) * (1 - evaluated_frac(found))
-    acting_pct = found.acting_pct if found.envs_per_call is not None else one_row_pct
     launching = found.gpu.launching_pct.get("infer", 0.0) / 100 if found.gpu else 0.0
     copies = found.hidden_copies_pct()["infer"] / 100
     lost = max(0.0, found.lost("infer") + launching - copies)
-    return lost * min(1.0, acting_pct / infer_pct) + sum(map(found.line_lost, around_the_call(found)))
+    return lost * _asking_pct(found) / infer_pct + sum(map(found.line_lost, around_the_call(found)))
 
 
 def launching_beside(found: Signals) -> float:

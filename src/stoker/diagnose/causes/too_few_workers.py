@@ -10,6 +10,7 @@ from stoker.diagnose.causes.loading import (
     Blame,
     blame,
     evidence,
+    faster_with,
     read_whole_by_each,
     worker_place,
 )
@@ -68,13 +69,9 @@ def _wanted(found: Signals) -> int:
 
 
 def _within_reach(found: Signals, wanted: int) -> float:
-    """Of the waiting: with so many workers at today's pace of each."""
-    view, waits = found.loader, found.host_pct["data"] / 100
-    if view is None or not view.supply_per_s or not found.demand_per_s or not 0 < waits < 1:
-        return 1.0
-    reached = view.supply_per_s * wanted / view.workers
-    now = found.demand_per_s * (1 - waits)
-    return max(0.0, min(1.0, (1 - now / reached) / waits))
+    """Of the waiting."""
+    times, waits = faster_with(found, wanted), found.host_pct["data"] / 100
+    return 1.0 if times is None else min(1.0, (1 - 1 / times) / waits)
 
 
 def _busy(found: Signals) -> float | None:
