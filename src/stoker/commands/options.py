@@ -64,6 +64,11 @@ def named_steps(args: argparse.Namespace, command: Sequence[str]) -> list[str]:
     ]
 
 
+def as_typed(args: argparse.Namespace) -> list[str]:
+    """The same options once more, for another command."""
+    return [f"--env={entry}" for entry in args.env] + [f"--eval={entry}" for entry in args.eval]
+
+
 def _scripts(command: Sequence[str]) -> set[str]:
     """What the command runs as `__main__`: `train` of `python train.py`, `pkg.train` of
     `python -m pkg.train`. A `-m` after a script is the script's own flag."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stoker.commands.attach import attach
-from stoker.commands.options import declare_training, named_steps, seconds
+from stoker.commands.options import as_typed, declare_training, named_steps, seconds
 from stoker.commands.output import declare_formats, show_after
 from stoker.diagnose.failure import combine
 from stoker.errors import StokerError, UsageError
@@ -81,7 +81,8 @@ def _watched(args: argparse.Namespace, command: list[str], settings: tuple[Setti
     try:
         command, base = _set(settings, command, folder)
         texts = tuple(setting.text for setting in settings)
-        info = replace(begun(folder, command, total=args.total), settings=texts)
+        info = begun(folder, command, total=args.total)
+        info = replace(info, settings=texts, named=tuple(as_typed(args)))
         folders.write_info(folder, info)
         names, deep = named_steps(args, command), _deep(args.deep)
         env = injection.environment(base, folder, info.id, names, deep)

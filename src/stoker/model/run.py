@@ -54,6 +54,8 @@ class RunInfo:
     """The length of the whole training as the user gave it, e.g. `100000 ticks`."""
     settings: tuple[str, ...] = ()
     """What `--with` asked for; settings of the command itself are already in `command`."""
+    named: tuple[str, ...] = ()
+    """Options that name what no hook knows, as one would type them: `--env=sim:World.step`."""
     stoker: str = ""
     host: str = ""
     stoker_pid: int | None = None

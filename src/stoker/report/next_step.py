@@ -20,8 +20,8 @@ FOLLOWED_S = 60.0
 LONG_S = 900.0
 """A run in which something may have changed though its speed is called steady."""
 LONGER = "60s"
-COMMAND_MAX = 74
-"""A longer one fits no line, and half a command is of no use."""
+WORD_MAX, COMMAND_MAX = 72, 360
+"""A longer word fits no line, a longer command hides the page; and half a command is of no use."""
 DEEP = "stoker run --deep"
 AB = {CONFIRMING: "stoker ab", SCREENING: "stoker ab --quick"}
 
@@ -118,12 +118,17 @@ def _everything(info: RunInfo) -> NextCommand:
 
 
 def _again(verb: str, info: RunInfo, why: str) -> NextCommand | None:
-    """With the run's own command, word for word; None where that does not fit a line of its own, or could not
-    be typed as it is shown."""
-    command = shlex.join(info.command)
-    if cell_len(command) > COMMAND_MAX or printable(command) != command:
+    """With the run's own command, word for word, and what was said of it; None where that is too long, or
+    could not be typed as it is shown."""
+    command = f"{shlex.join([*verb.split(), *_told(info)])} -- {shlex.join(info.command)}"
+    longest = max(map(cell_len, map(shlex.quote, [*info.named, *info.command])))
+    if longest > WORD_MAX or cell_len(command) > COMMAND_MAX or printable(command) != command:
         return None
-    return NextCommand(f"{verb} -- {command}", why)
+    return NextCommand(command, why)
+
+
+def _told(info: RunInfo) -> list[str]:
+    return [*info.named, *([f"--total={info.total}"] if info.total else [])]
 
 
 def _failed(info: RunInfo) -> bool:

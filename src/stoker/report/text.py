@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -15,6 +16,7 @@ from stoker.report.stacked import stack
 
 WIDTH = 80
 _BAR_WIDTH = 24
+_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
 
 
@@ -66,15 +68,30 @@ def _draw(block: Block) -> list[Text]:
 
 
 def _next(command: str, why: str) -> list[Text]:
-    """Too long for a line it goes on in a second one, as a shell reads it."""
-    first, ends, rest = command.partition(" -- ")
-    if ends and cell_len(command) + 6 > WIDTH:
+    """Too long for a line it goes on in further ones, as a shell reads it: the user's own from a new one on."""
+    if cell_len(command) > WIDTH - 6:
+        first, *more = _shell_lines(command)
         return [
-            Text.assemble(("next: ", "dim"), (f"{first} -- \\", "cyan")),
-            Text.assemble("      ", (rest, "cyan")),
+            Text.assemble(("next: ", "dim"), (first, "cyan")),
+            *(Text.assemble("      ", (line, "cyan")) for line in more),
         ]
     tail = f"   {why}" if why and cell_len(command) + cell_len(why) + 9 <= WIDTH else ""
     return [Text.assemble(("next: ", "dim"), (command, "cyan"), (tail, "dim"))]
+
+
+def _shell_lines(command: str) -> list[str]:
+    """Broken between words; what is in quotes is left together."""
+    own, ends, rest = command.partition(" -- ")
+    lines = []
+    for part in (f"{own} --", rest) if ends else (command,):
+        line = ""
+        for word in _WORD.findall(part):
+            if line and cell_len(f"{line} {word} \\") > WIDTH - 6:
+                lines.append(line)
+                line = ""
+            line = f"{line} {word}".lstrip()
+        lines.append(line)
+    return [f"{line} \\" for line in lines[:-1]] + [lines[-1]]
 
 
 def _wrap(text: str, indent: int, first: str = "") -> list[str]:

@@ -104,9 +104,8 @@ def _info(content: object) -> RunInfo:
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise ValueError(f"not of the schema {SCHEMA}")
     info = RunInfo(**_known(content, RunInfo))
-    if not all(
-        isinstance(part, str) for part in (info.id, info.cwd, *info.command, *info.settings, *info.notes)
-    ):
+    texts = (info.id, info.cwd, *info.command, *info.settings, *info.named, *info.notes)
+    if not all(isinstance(part, str) for part in texts):
         raise ValueError("a text is missing")
     float(info.started_wall), float(info.started_s), float(info.ended_s or 0.0)
     failure = RunFailure(**_known(content["failure"], RunFailure)) if content.get("failure") else None
@@ -114,6 +113,7 @@ def _info(content: object) -> RunInfo:
         info,
         command=tuple(info.command),
         settings=tuple(info.settings),
+        named=tuple(info.named),
         notes=tuple(info.notes),
         failure=failure,
     )

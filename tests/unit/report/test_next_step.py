@@ -63,6 +63,23 @@ def test_a_long_command_has_a_line_of_its_own(make: Make) -> None:
     assert max(map(len, page.splitlines())) <= 80
 
 
+def test_a_longer_command_is_broken_between_words(make: Make) -> None:
+    command = ("python", "-m", "humanoid.train", "--task", "a walk; then 'run'", *(["--flag", "v" * 20] * 8))
+    page = text.plain(run_page.build(summarise(starved(make, command=command))))
+    asked = page.partition("next: ")[2]
+    assert len(asked.splitlines()) == 6
+    assert shlex.split(asked.replace("\\\n", " ")) == ["stoker", "ab", "--b", "num_workers=4", "--", *command]
+    assert max(map(len, page.splitlines())) <= 80
+
+
+def test_what_was_said_of_the_training_is_said_again(make: Make) -> None:
+    info = {"named": ("--env=sim:World.step", "--eval=train:judge"), "total": "5000 ticks"}
+    asked = text.plain(run_page.build(summarise(starved(make, **info)))).partition("next: ")[2]
+    assert shlex.split(asked.replace("\\\n", " ")) == shlex.split(
+        "stoker ab --b num_workers=4 --env=sim:World.step --eval=train:judge '--total=5000 ticks' -- "
+    ) + list(COMMAND)
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(90, "stoker ab --b"), (60, "stoker ab --quick --b"), (25, "stoker explain")]
 )
@@ -83,7 +100,12 @@ def test_what_the_shell_would_read_otherwise_is_quoted(make: Make) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("python", "train.py", "--name", "x" * 70), ("python", "train.py", "\x1b[2J"), ("python", "é\u202ex")],
+    [
+        ("python", "train.py", "--name", "x" * 73),
+        ("python", "train.py", *["a"] * 180),
+        ("python", "train.py", "\x1b[2J"),
+        ("python", "é\u202ex"),
+    ],
 )
 def test_what_could_not_be_typed_again_is_not_offered(make: Make, command: tuple[str, ...]) -> None:
     line = last_line(starved(make, command=command))
