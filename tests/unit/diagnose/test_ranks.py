@@ -13,7 +13,7 @@ from stoker.diagnose.causes.arrivals import Arrivals, Late, Why, arrivals
 from stoker.diagnose.sentence import sentence
 from stoker.diagnose.summary import summarise
 from stoker.diagnose.verdict import verdict
-from stoker.model.record import PHASES, ProcessRecord, Tick
+from stoker.model.record import PHASES, Place, ProcessRecord, Sampled, Tick
 from stoker.model.run import Run
 
 Make = Any
@@ -100,6 +100,38 @@ def test_a_late_rank_is_named_with_its_reason(make: Make) -> None:
     late = next(one for one in told.findings if one.code == "SK503")
     assert "rank 0 is late at every step (compute: forward)" in late.says
     assert "clocks" in late.fixes[0].text
+
+
+def looked_at(run: Run, lines: dict[int, dict[int, int]], phase: str) -> Run:
+    """So many looks found the rank in line N of train.py."""
+
+    def seen(rank: int) -> tuple[Sampled, ...]:
+        found = lines[rank].items()
+        stacks = ((("/home/me/train.py", number, "step"), count) for number, count in found)
+        return tuple(Sampled(phase, "train", Place(leaf, leaf), count) for leaf, count in stacks)
+
+    processes = (replace(one, sampled=seen(one.rank or 0)) for one in run.processes)
+    return replace(run, processes=tuple(processes))
+
+
+@pytest.mark.parametrize(
+    ("rank_1", "line"),
+    [({10: 10, 20: 90}, 20), ({10: 100}, 10), ({10: 40, 20: 30, 30: 30}, None)],
+)
+def test_the_line_of_the_late_rank_is_named(make: Make, rank_1: dict[int, int], line: int | None) -> None:
+    """Line 10 takes all ranks some time; what makes one late takes it longer than it takes the others."""
+    run = job(make, 3, lambda rank, _: {"other": 0.045 if rank == 1 else 0.005})
+    others = {10: 100}
+    told = verdict(summarise(looked_at(run, {0: others, 1: rank_1, 2: others}, "other"))).findings
+    late = next(one for one in told if one.code == "SK503")
+    assert (late.place.leaf[1] if late.place and late.place.leaf else None) == line
+
+
+def test_ranks_late_in_turns_have_the_line_of_the_phase(make: Make) -> None:
+    run = job(make, 2, lambda rank, tick: {"other": 0.06 if (tick + rank) % 2 else 0.0})
+    told = verdict(summarise(looked_at(run, {0: {30: 80}, 1: {30: 80}}, "other"))).findings
+    late = next(one for one in told if one.code == "SK503")
+    assert late.place is not None and late.place.leaf == ("/home/me/train.py", 30, "step")
 
 
 def test_waiting_is_said_first(make: Make) -> None:

@@ -24,7 +24,7 @@ from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
-from stoker.model.record import COMPUTE, PHASES, Place
+from stoker.model.record import COMPUTE, PHASES, Line, Place
 
 MAY_WAIT = ("data", "env", "h2d", "sync", "save", "compile")
 """Phases, beside the user's own code, in which the training thread may be off its core."""
@@ -49,6 +49,11 @@ class RankSignals:
     tick_ms: float
     phase_ms: Mapping[str, float]
     """Per tick."""
+    lines: tuple[LineShare, ...] = ()
+
+    def line_ms(self, leaf: Line | None) -> float:
+        """Per tick."""
+        return sum(line.pct for line in self.lines if line.place.leaf == leaf) / 100 * self.tick_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from statistics import median
 from stoker.diagnose.causes.arrivals import Arrivals, Late, Why
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import RankSignals, Signals
-from stoker.diagnose.causes.thresholds import STRAGGLER_COVERS, STRAGGLER_FRAC
+from stoker.diagnose.causes.thresholds import LATE_LINE_FRAC, STRAGGLER_COVERS, STRAGGLER_FRAC
 from stoker.model.finding import Finding, Fix
+from stoker.model.record import Place
 
 CODE, NAME = "SK503", "one rank is late"
 _MEET = frozenset({"backward", "sync"})
@@ -26,11 +27,11 @@ _USUAL = (_DATA, _LENGTH, _MACHINE)
 
 def find(found: Signals) -> Finding | None:
     if found.arrivals is not None and found.arrivals.ranks:
-        return _by_arrival(found.arrivals)
+        return _by_arrival(found, found.arrivals)
     return _by_means(found) if len(found.ranks) >= 2 else None
 
 
-def _by_arrival(met: Arrivals) -> Finding | None:
+def _by_arrival(found: Signals, met: Arrivals) -> Finding | None:
     if met.late is Late.NOBODY:
         return None
     why = f" ({met.why}: {met.phase})" if met.why and met.phase else ""
@@ -50,6 +51,7 @@ def _by_arrival(met: Arrivals) -> Finding | None:
         ],
         "the same rank is late again in another run; on another card or node too, if it is the work",
         _FIXES.get(met.why, _USUAL) if met.why else _USUAL,
+        _late_line(found, met.late_rank, met.phase, met.behind_ms),
     )
 
 
@@ -80,7 +82,25 @@ def _by_means(found: Signals) -> Finding | None:
         ],
         "the same rank is late again in another run; on another card or node too, if it is the work",
         _USUAL,
+        _late_line(found, late.rank, phase or None, behind_ms),
     )
+
+
+def _late_line(found: Signals, rank: int | None, phase: str | None, behind_ms: float) -> Place | None:
+    """In which the late rank spends longer than the others, most of what it is late by; of ranks that are
+    late in turns, where all of them spend that phase."""
+    late = next((one for one in found.ranks if one.rank == rank), None)
+    if late is None:
+        line = found.top_line(phase) if phase and rank is None else None
+        return line.place if line else None
+    others = [one for one in found.ranks if one is not late]
+    more = {
+        line.place: late.line_ms(line.place.leaf) - median(one.line_ms(line.place.leaf) for one in others)
+        for line in late.lines
+        if line.place.leaf and line.phase not in _MEET and phase in (None, line.phase)
+    }
+    top = max(more, key=more.__getitem__, default=None) if others else None
+    return top if top and more[top] >= LATE_LINE_FRAC * behind_ms else None
 
 
 def _own_ms(rank: RankSignals) -> float:

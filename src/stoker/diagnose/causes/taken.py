@@ -251,5 +251,5 @@ def _ranks(summary: Summary) -> list[RankSignals]:
             continue
         tick_ms = 1000 * trainer.window.seconds / ticks
         phases = {name: tick_ms * pct / 100 for name, pct in trainer.phase_pct.items()}
-        found.append(RankSignals(rank, tick_ms, phases))
+        found.append(RankSignals(rank, tick_ms, phases, tuple(trainer.lines)))
     return found

@@ -210,6 +210,8 @@ use it. Own, 2026-11."""
 STRAGGLER_FRAC = 0.10
 STRAGGLER_COVERS = 0.8
 """TraceML 0.5.0: a rank is late by 10 % of a step; what it does meanwhile is named where it covers 80 %."""
+LATE_LINE_FRAC = 0.5
+"""Of what a rank is late by, in one line that takes it longer than it takes the others. Own, 2026-11."""
 
 # Over time
 CHANGE_FRAC = 0.05
