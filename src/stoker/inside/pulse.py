@@ -109,12 +109,14 @@ class Pulse:
                 return
             if self.paused:  # benchmarks switch watching on and off
                 continue
-            self._nap(moment)
+            collected = self._in_collection(moment)
+            if not collected:  # else it stands where the collection began, and only until this thread sleeps
+                self._nap(moment)
             if self.stopping:
                 return
             started = time.thread_time()
             now = perf_counter()
-            self.look()
+            self.look(collected)
             self._limit(time.thread_time() - started)
             started = time.thread_time()
             if now - last_flush >= FLUSH_S:
@@ -157,12 +159,14 @@ class Pulse:
         if usual is not None and sys.getswitchinterval() == self._brief_switch_s:
             sys.setswitchinterval(usual)  # else the script has chosen another meanwhile
 
-    def look(self):
+    def look(self, collected=False):
         """Only what must be done while the training thread stands still: where it stands. To find out what
         that means, among caches full of something else, took ten times as long as this (CPU, 2026-11)."""
         recorder = self.recorder
         owner, phase = recorder.owner, recorder.phase
-        if phase == wire.OTHER and recorder.after_model:
+        if collected:
+            phase = wire.GC
+        elif phase == wire.OTHER and recorder.after_model:
             phase = wire.LOSS
         if owner is None:
             return
@@ -173,11 +177,20 @@ class Pulse:
             if self.samples < RARER_AFTER[0]:
                 recorder.want_shapes[0] = True  # what a model is asked next, without gradients
 
+    def _in_collection(self, moment):
+        """The moment to look lies in the latest one, of which the training thread has not told yet. Nobody
+        can look into a collection, only right after it. (An odd number of notes is being read.)"""
+        notes = list(self.recorder.collected)
+        if len(notes) % 2 or not notes:
+            return False
+        (start, thread), (end, _) = notes[-2:]
+        return thread == self.recorder.owner and start <= moment <= end
+
     def read_stacks(self):
         """What was seen since the last writing, in one go."""
         stacks, self.stacks = self.stacks, []
         for when, phase, modeled, stack in stacks:
-            waiting = self._waiting_in(stack)
+            waiting = None if phase == wire.GC else self._waiting_in(stack)
             if waiting is not None:
                 phase = waiting
             elif phase == wire.THIN:

@@ -643,6 +643,17 @@ def test_workers_are_not_promised_more_than_the_cores_can_do() -> None:
     assert "(at most 1.3×" in slow.fixes[0].text, "two workers fetch 33 a second, it has 26 now"
 
 
+@pytest.mark.parametrize(
+    ("pct", "named", "asks"), [(15.0, False, False), (25.0, True, False), (39.0, True, True)]
+)
+def test_the_line_in_which_collections_begin(pct: float, named: bool, asks: bool) -> None:
+    """40 % is in the collector."""
+    leaf = ("/home/me/train.py", 12, "tidy")
+    line = LineShare("gc", Place(leaf, leaf), pct, 40)
+    first = judge(replace(FOUND["SK202"], lines=(line,))).findings[0]
+    assert (first.place is not None, "gc.collect() in that line" in first.fixes[0].text) == (named, asks)
+
+
 def test_quick_environments_are_not_for_processes() -> None:
     found = seen({**WORK, "env": 40.0}, envs_per_call=16.0, env_steps_per_s=80_000.0)
     first = judge(found).findings[0]

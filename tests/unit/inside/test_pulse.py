@@ -90,6 +90,34 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
     assert ends == pytest.approx([0.0] * 5)
 
 
+@pytest.mark.parametrize(
+    ("notes", "looked"),
+    [
+        ([(5.0, 7), (9.0, 7)], True),
+        ([(1.0, 7), (2.0, 7), (5.0, 7), (9.0, 7)], True),
+        ([(5.0, 7), (6.0, 7)], False),
+        ([(5.0, 8), (9.0, 8)], False),
+        ([(5.0, 7)], False),
+        ([], False),
+    ],
+)
+def test_a_moment_to_look_that_lies_in_a_collection_of_the_training_thread(
+    quiet_pulse, notes, looked
+) -> None:
+    quiet_pulse.recorder = SimpleNamespace(owner=7, collected=notes)
+    assert quiet_pulse._in_collection(8.0) is looked
+
+
+def test_a_look_right_after_a_collection_is_the_collectors(driven, monkeypatch) -> None:
+    line = (code("/home/me/train.py"), 7, -1)
+    monkeypatch.setattr(pulse, "stack_of", lambda thread: [line])
+    driven.tick()
+    driven.agent.pulse.look(collected=True)
+    driven.agent.pulse.look()
+    driven.agent._flush_last()
+    assert {one.phase: one.place.leaf[1] for one in driven.read().sampled} == {"gc": 7, "other": 7}
+
+
 def test_where_the_lock_comes_at_once_the_nap_is_short(quiet_pulse, monkeypatch) -> None:
     monkeypatch.setattr(pulse, "perf_counter", lambda: 100.0)
     slept: list[float] = []

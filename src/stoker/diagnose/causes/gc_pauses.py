@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stoker.diagnose.causes.cause import Cause, finding, share
 from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.thresholds import GC_LINE_FRAC, GC_ONE_LINE_FRAC
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK202", "garbage collector pauses"
+_FREEZE = Fix(
+    "keep what lives for ever out of its sight, once it is made",
+    "dataset = load_everything()",
+    "dataset = load_everything()\ngc.collect(); gc.freeze()",
+)
 _FIXES = (
-    Fix(
-        "keep what lives for ever out of its sight, once it is made",
-        "dataset = load_everything()",
-        "dataset = load_everything()\ngc.collect(); gc.freeze()",
-    ),
+    _FREEZE,
     Fix("collect when it suits you", "", "gc.disable()\n…\nif step % 1000 == 0: gc.collect()"),
     Fix("fewer objects: one array in place of a million lists and dicts"),
-    Fix("gc.collect() in the loop: take it out"),
+)
+
+
+_ONE_LINE_FIXES = (
+    replace(_FREEZE, text=f"a gc.collect() in that line: take it out; else {_FREEZE.text}"),
+    *_FIXES[1:],
 )
 
 
 def find(found: Signals) -> Finding | None:
     line = found.top_line("gc")
+    part = line.pct / found.host_pct["gc"] if line and found.host_pct["gc"] else 0.0
     return finding(
         CODE,
         NAME,
@@ -32,11 +42,12 @@ def find(found: Signals) -> Finding | None:
                 "of the training thread's time is in the collector",
                 found.host_pct["gc"] / 100,
                 "gc.callbacks",
-            )
+            ),
+            share("of that begins in one line", part, "looks") if part >= GC_LINE_FRAC else None,
         ],
         "gc.disable() for a short run: ticks/s rise by up to the ceiling",
-        _FIXES,
-        line.place if line else None,
+        _ONE_LINE_FIXES if part >= GC_ONE_LINE_FRAC else _FIXES,
+        line.place if line and part >= GC_LINE_FRAC else None,
     )
 
 

@@ -77,6 +77,9 @@ NumPy called from one 0 of 1,700 (CPU, 2026-11-18). Own."""
 LAUNCHES_FRAC, LAUNCHES_LOOKS = 0.8, 10
 """Of what the GPU idles in the user's own code, waiting for launches: with as many looks into a line, none of
 which found Python at work, it launches and does not compute. Own, 2026-11-18."""
+GC_LINE_FRAC, GC_ONE_LINE_FRAC = 0.5, 0.9
+"""Of the looks into collections: a line in which so many begin is named; one that has nearly all of them may
+well ask for them itself. Own, 2026-11."""
 LINES_APART = 2
 """Lines of a function no further apart are told as one: a loop and its body. Own, 2026-11."""
 
