@@ -46,7 +46,7 @@ def verdict(folder: Path, name: str, dose: int) -> dict[str, Any]:
     [
         ("hot_line", "SK201", "burn"),
         ("storage", "SK104", "Samples.__getitem__"),
-        ("collector", "SK202", None),
+        ("collector", "SK202", "collecting.<locals>.<lambda>"),
     ],
 )
 def test_a_planted_fault_is_named(tmp_path: Path, name: str, code: str, function: str | None) -> None:
