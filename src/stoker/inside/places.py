@@ -37,6 +37,7 @@ _LOCKS, _POOLS = _files("threading.py"), _files("multiprocessing/pool.py", "conc
 _WORKER_LOOP = "_worker_loop"
 # Where torch.compile keeps what it wrote itself, unless it is told another place.
 _COMPILED = os.sep + "torchinductor_"
+_RESUME = opmap.get("RESUME", -1)
 _JUMPS = frozenset(op for name, op in opmap.items() if "JUMP_BACKWARD" in name or name == "RESUME")
 _PACKAGE_FOLDERS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
@@ -111,6 +112,12 @@ class Places:
         if self.kind(code) == PLUMBING and not os.path.abspath(code.co_filename).startswith(self._stdlib):
             return False
         return 0 <= at < len(code.co_code) and code.co_code[at] in _JUMPS
+
+    @staticmethod
+    def begins(stack):
+        """Is the innermost code at the beginning of its function?"""
+        code, _, at = stack[0]
+        return 0 <= at < len(code.co_code) and code.co_code[at] == _RESUME
 
     def kind(self, code):
         filename = code.co_filename

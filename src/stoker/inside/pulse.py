@@ -8,7 +8,9 @@ A thread that wakes up gets the interpreter lock when the other lets go of it: a
 after the switch interval (5 ms). Looking at once would find pure Python too seldom and what follows it too
 often. So the moment of a look is drawn beforehand. The long sleep ends a little earlier; how much, is learnt
 from how late the lock came lately. What is left is slept with a short switch interval, which is put back at
-once. The moment of looking then depends on the clock alone, to within 0.1 ms.
+once. The moment of looking then depends on the clock alone, to within 0.1 ms. Where that has passed, a call
+into C held the lock for long (a sort, a list into a tensor, a collection): the training thread stands at its
+end, and only until this one sleeps again.
 """
 
 import _thread
@@ -33,6 +35,8 @@ RARER_AFTER = (100, 250, 600)
 SWITCH_S = 0.000021  # not a number that a script would choose, and one that is kept exactly
 NAP_MIN_S = 0.0005
 NAP_MAX_S = 0.010
+HELD_S = 0.001
+"""After the moment to look: Python code hands the lock over in a tenth of that, from where it stands."""
 SHARE_MAX = 0.003
 FLUSH_S = 1.0
 LINES_S = 5.0
@@ -40,6 +44,7 @@ THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
 DEPTH_MAX = 1000
 _WHERE = attrgetter("f_code", "f_lineno", "f_lasti")
+_STATE, _COLLECTED = attrgetter("phase", "after_model", "modeled"), attrgetter("collected")
 _IS_FRAME = partial(is_not, None)
 _WAITING = (wire.SYNC, wire.H2D)
 WAITING_DEPTH = 3
@@ -109,16 +114,10 @@ class Pulse:
                 return
             if self.paused:  # benchmarks switch watching on and off
                 continue
-            collected = self._in_collection(moment)
-            if not collected:  # else it stands where the collection began, and only until this thread sleeps
-                self._nap(moment)
-            if self.stopping:
-                return
             started = time.thread_time()
-            now = perf_counter()
-            self.look(collected)
+            self._look_at(moment)
             self._limit(time.thread_time() - started)
-            started = time.thread_time()
+            started, now = time.thread_time(), perf_counter()
             if now - last_flush >= FLUSH_S:
                 last_flush = now
                 with self.lock:
@@ -140,8 +139,11 @@ class Pulse:
         late_s = perf_counter() - end
         self.late_s = late_s if late_s > self.late_s else 0.99 * self.late_s
 
-    def _nap(self, moment):
+    def _look_at(self, moment):
         """A script that asked for the interval during a nap may have put ours back later."""
+        nap_s = moment - perf_counter()
+        if nap_s <= 0:
+            return self.look(moment)
         found_s = sys.getswitchinterval()
         if found_s != self._brief_switch_s or self._known_switch_s is None:
             self._known_switch_s = found_s
@@ -149,7 +151,7 @@ class Pulse:
         sys.setswitchinterval(min(SWITCH_S, self._usual_switch_s))
         self._brief_switch_s = sys.getswitchinterval()
         try:
-            time.sleep(max(0.0, moment - perf_counter()))
+            self.look(moment, nap_s)
         finally:
             self.wake()
 
@@ -159,32 +161,30 @@ class Pulse:
         if usual is not None and sys.getswitchinterval() == self._brief_switch_s:
             sys.setswitchinterval(usual)  # else the script has chosen another meanwhile
 
-    def look(self, collected=False):
+    def look(self, moment=0.0, nap_s=0.0):
         """Only what must be done while the training thread stands still: where it stands. To find out what
         that means, among caches full of something else, took ten times as long as this (CPU, 2026-11)."""
         recorder = self.recorder
-        owner, phase = recorder.owner, recorder.phase
-        if collected:
-            phase = wire.GC
-        elif phase == wire.OTHER and recorder.after_model:
-            phase = wire.LOSS
+        owner = recorder.owner
         if owner is None:
             return
-        stack = stack_of(owner)
-        if stack:
-            self.stacks.append((perf_counter(), phase, recorder.modeled, stack))
-            self.samples += 1
-            if self.samples < RARER_AFTER[0]:
-                recorder.want_shapes[0] = True  # what a model is asked next, without gradients
-
-    def _in_collection(self, moment):
-        """The moment to look lies in the latest one, of which the training thread has not told yet. Nobody
-        can look into a collection, only right after it. (An odd number of notes is being read.)"""
-        notes = list(self.recorder.collected)
-        if len(notes) % 2 or not notes:
-            return False
-        (start, thread), (end, _) = notes[-2:]
-        return thread == self.recorder.owner and start <= moment <= end
+        steps = chain(_state(recorder), _frames(owner))
+        (phase, after_model, modeled), notes, *stack = at_once(steps, nap_s)
+        now = perf_counter()
+        if len(stack) > 1 and now - moment > HELD_S and self.places.begins(stack):
+            del stack[
+                0
+            ]  # a call held the lock, or what it made was freed; it came at the next function's door
+        if self.stopping or not stack:
+            return
+        if notes and _in_collection(moment, notes, owner):
+            phase = wire.GC
+        elif phase == wire.OTHER and after_model:
+            phase = wire.LOSS
+        self.stacks.append((now, phase, modeled, stack))
+        self.samples += 1
+        if self.samples < RARER_AFTER[0]:
+            recorder.want_shapes[0] = True  # what a model is asked next, without gradients
 
     def read_stacks(self):
         """What was seen since the last writing, in one go."""
@@ -277,23 +277,45 @@ class Pulse:
 
 def stack_of(thread):
     """(code, line, instruction) from the inside out; empty if it cannot be told."""
+    return at_once(_frames(thread))
+
+
+def _frames(thread):
     top = map(dict.get, starmap(sys._current_frames, ((),)), (thread,))
-    frames = takewhile(_IS_FRAME, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr))
-    return at_once(map(_WHERE, frames))
+    return map(_WHERE, takewhile(_IS_FRAME, accumulate(chain(top, repeat("f_back", DEPTH_MAX)), getattr)))
 
 
-def at_once(steps):
-    """All of it within one call into C, where the interpreter lock is not let go of. In Python 3.11 it takes
-    more: making a frame object may start a collection, which runs Python code, which may let the other thread
-    go on and leave the very frame the object is made for. (Seen: crashes where much is allocated, as in
-    torch.compile.) So no collection starts in between; later versions start none inside a call.
+def _state(recorder):
+    """And the collections it has not told of yet."""
+    return chain(map(_STATE, (recorder,)), map(list, map(_COLLECTED, (recorder,))))
+
+
+def _in_collection(moment, notes, thread):
+    """The moment to look lies in the latest one. Nobody can look into a collection, only right after it. (An
+    odd number of notes is being read.)"""
+    if len(notes) % 2:
+        return False
+    (start, collecting), (end, _) = notes[-2:]
+    return collecting == thread and start <= moment <= end
+
+
+def at_once(steps, nap_s=0.0):
+    """All of it within one call into C, where the interpreter lock is not let go of but in the nap before:
+    whoever waits for it asks for it back after the same short interval, and would have it at the next line of
+    Python. (Of the looks into a sort of 70 ms a quarter found the line after it, 2026-11-19.) In Python 3.11
+    it takes more: making a frame object may start a collection, which runs Python code, which may let the
+    other thread go on and leave the very frame the object is made for. (Seen: crashes where much is
+    allocated, as in torch.compile.) So no collection starts in between; later versions start none inside a
+    call.
     """
+    napped = starmap(time.sleep, ((nap_s,),) if nap_s > 0 else ())
     if sys.version_info[:2] != (3, 11):
-        return list(steps)
+        return list(chain(filter(None, napped), steps))
     found, again = tee(starmap(gc.get_threshold, ((),)))
     restored = starmap(gc.set_threshold, again)
+    told = chain(filter(None, napped), found, starmap(gc.set_threshold, ((0,),)), steps, restored)
     try:
-        return list(chain(found, starmap(gc.set_threshold, ((0,),)), steps, restored))[2:-1]
+        return list(told)[2:-1]
     except Exception:
         next(restored, None)
         raise

@@ -68,7 +68,7 @@ def _draw(block: Block) -> list[Text]:
 
 
 def _next(command: str, why: str) -> list[Text]:
-    """Too long for a line it goes on in further ones, as a shell reads it: the user's own from a new one on."""
+    """Too long for a line it goes on in further ones, as a shell reads it; the user's own on new ones."""
     if cell_len(command) > WIDTH - 6:
         first, *more = _shell_lines(command)
         return [

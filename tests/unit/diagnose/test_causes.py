@@ -630,7 +630,7 @@ def test_more_workers_than_cores_are_not_promised() -> None:
 
 
 def test_workers_are_not_promised_more_than_the_cores_can_do() -> None:
-    """1.5 of 2 cores compute already, and somebody else has a tenth of one: 1.27 times as much at the most."""
+    """1.5 of 2 cores compute already, and somebody else has a tenth of one: at most 1.27 times as much."""
     own = view(workers=0, fetch_ms=20.0)
     found = seen({"data": 56.0, "forward": 44.0}, loader=own, demand_per_s=60.0, cores_allowed=2.0)
     crowded = judge(replace(found, cores_used=1.5, allowed_cpu_pct=80.0)).findings[0]

@@ -131,7 +131,8 @@ def test_ranks_late_in_turns_have_the_line_of_the_phase(make: Make) -> None:
     run = job(make, 2, lambda rank, tick: {"other": 0.06 if (tick + rank) % 2 else 0.0})
     told = verdict(summarise(looked_at(run, {0: {30: 80}, 1: {30: 80}}, "other"))).findings
     late = next(one for one in told if one.code == "SK503")
-    assert late.place is not None and late.place.leaf == ("/home/me/train.py", 30, "step")
+    assert late.place is not None
+    assert late.place.leaf == ("/home/me/train.py", 30, "step")
 
 
 def test_waiting_is_said_first(make: Make) -> None:

@@ -102,7 +102,7 @@ def test_after_each_of_the_first_looks_what_is_asked_next_is_told(driven, monkey
     """Once a second is too seldom for a run of some seconds, and always the first after a writing."""
     hook, pulse = hooks.modules.ModuleHook(driven.agent), driven.agent.pulse
     hook.is_grad_enabled = lambda: False
-    monkeypatch.setattr(pulse_module, "stack_of", lambda thread: [(driven.flush.__code__, 1, 0)])
+    monkeypatch.setattr(pulse_module, "_frames", lambda thread: [(driven.flush.__code__, 1, 0)])
 
     def asked(*shape: int) -> None:
         hook._replaced(lambda *_: None)(Model(True), SimpleNamespace(shape=shape))

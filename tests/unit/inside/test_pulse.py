@@ -22,16 +22,23 @@ from stoker.inside.pulse import SAMPLE_S, WAITING_DEPTH, Pulse, stack_of
 @pytest.fixture
 def quiet_pulse(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pulse.time, "sleep", lambda seconds: None)
-    return Pulse(SimpleNamespace(), Places(), lambda: None, {})
+    return Pulse(looked_at(), Places(), lambda: None, {})
+
+
+def looked_at() -> SimpleNamespace:
+    """A recorder of this thread."""
+    recorder = SimpleNamespace(owner=threading.get_ident(), phase=wire.OTHER, want_shapes=[False])
+    recorder.after_model, recorder.modeled, recorder.collected = False, False, ()
+    return recorder
 
 
 def test_a_script_that_puts_back_what_it_found_in_a_nap_gets_what_it_had(quiet_pulse, monkeypatch) -> None:
     before, found = sys.getswitchinterval(), []
     monkeypatch.setattr(pulse.time, "sleep", lambda seconds: found.append(sys.getswitchinterval()))
     try:
-        quiet_pulse._nap(0.0)
+        quiet_pulse._look_at(pulse.perf_counter() + 1.0)
         sys.setswitchinterval(found[0])
-        quiet_pulse._nap(0.0)
+        quiet_pulse._look_at(pulse.perf_counter() + 1.0)
         assert sys.getswitchinterval() == before
     finally:
         sys.setswitchinterval(before)
@@ -39,7 +46,7 @@ def test_a_script_that_puts_back_what_it_found_in_a_nap_gets_what_it_had(quiet_p
 
 def test_a_nap_puts_the_switch_interval_back(quiet_pulse) -> None:
     before = sys.getswitchinterval()
-    quiet_pulse._nap(0.0)
+    quiet_pulse._look_at(pulse.perf_counter() + 1.0)
     assert sys.getswitchinterval() == before
 
 
@@ -53,7 +60,7 @@ def test_a_fork_in_the_middle_of_a_nap_puts_it_back_too(quiet_pulse, monkeypatch
         during.append(sys.getswitchinterval())
 
     monkeypatch.setattr(pulse.time, "sleep", forked)
-    quiet_pulse._nap(0.0)
+    quiet_pulse._look_at(pulse.perf_counter() + 1.0)
     assert during[0] < before
     assert during[1] == sys.getswitchinterval() == before
 
@@ -62,7 +69,7 @@ def test_an_interval_the_script_chose_meanwhile_stays(quiet_pulse, monkeypatch) 
     before = sys.getswitchinterval()
     monkeypatch.setattr(pulse.time, "sleep", lambda seconds: sys.setswitchinterval(0.02))
     try:
-        quiet_pulse._nap(0.0)
+        quiet_pulse._look_at(pulse.perf_counter() + 1.0)
         assert sys.getswitchinterval() == pytest.approx(0.02)
     finally:
         sys.setswitchinterval(before)
@@ -79,14 +86,14 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
 
     monkeypatch.setattr(pulse, "perf_counter", lambda: clock.now)
     monkeypatch.setattr(pulse.time, "sleep", sleep)
-    watch, ends = Pulse(SimpleNamespace(), Places(), lambda: None, {}), []
+    watch, ends = Pulse(looked_at(), Places(), lambda: None, {}), []
     watch.held = SimpleNamespace(acquire=lambda _, seconds: sleep(seconds))
     for late_s in (0.0, 0.004, 0.001, 0.005, 0.0):
         clock.late_s, moment = late_s, clock.now + watch._gap_s()
         watch._sleep_before(moment)
         assert clock.now < moment
-        watch._nap(moment)
-        ends.append(clock.now - moment)
+        watch._look_at(moment)
+        ends.append(watch.stacks[-1][0] - moment)
     assert ends == pytest.approx([0.0] * 5)
 
 
@@ -101,21 +108,43 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
         ([], False),
     ],
 )
-def test_a_moment_to_look_that_lies_in_a_collection_of_the_training_thread(
-    quiet_pulse, notes, looked
+def test_a_look_right_after_a_collection_it_was_meant_for_is_the_collectors(
+    quiet_pulse, monkeypatch, notes: list[tuple[float, int]], looked: bool
 ) -> None:
-    quiet_pulse.recorder = SimpleNamespace(owner=7, collected=notes)
-    assert quiet_pulse._in_collection(8.0) is looked
+    monkeypatch.setattr(pulse, "_frames", lambda thread: iter([(code("/home/me/train.py"), 7, -1)]))
+    quiet_pulse.recorder.owner, quiet_pulse.recorder.collected = 7, notes
+    quiet_pulse.look(8.0)
+    assert quiet_pulse.stacks[0][1] == (wire.GC if looked else wire.OTHER)
+    quiet_pulse.read_stacks()
+    assert quiet_pulse.recent[0][1] == (wire.GC if looked else wire.OTHER)
 
 
-def test_a_look_right_after_a_collection_is_the_collectors(driven, monkeypatch) -> None:
-    line = (code("/home/me/train.py"), 7, -1)
-    monkeypatch.setattr(pulse, "stack_of", lambda thread: [line])
-    driven.tick()
-    driven.agent.pulse.look(collected=True)
-    driven.agent.pulse.look()
-    driven.agent._flush_last()
-    assert {one.phase: one.place.leaf[1] for one in driven.read().sampled} == {"gc": 7, "other": 7}
+def test_a_look_stands_where_the_nap_ended(quiet_pulse, monkeypatch) -> None:
+    """State and stack are of one moment: nobody else runs between the nap and them."""
+    recorder = quiet_pulse.recorder
+    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: setattr(recorder, "phase", wire.ENV))
+    quiet_pulse._look_at(pulse.perf_counter() + 1.0)
+    assert [phase for _, phase, *_ in quiet_pulse.stacks] == [wire.ENV]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="no instruction begins a function")
+@pytest.mark.parametrize(("late_s", "line"), [(0.02, 9), (0.0, 2)])
+def test_where_a_call_held_the_lock_the_next_function_is_not_at_work_yet(
+    quiet_pulse, monkeypatch, late_s: float, line: int
+) -> None:
+    """What held it was a call that came before: the line that calls is nearer to it."""
+    resumes = next(one.offset for one in dis.get_instructions(counting) if one.opname == "RESUME")
+    stack = [(counting.__code__, 2, resumes), (code("/home/me/train.py"), 9, -1)]
+    monkeypatch.setattr(pulse, "_frames", lambda thread: iter(stack))
+    monkeypatch.setattr(pulse, "perf_counter", lambda: 100.0)
+    quiet_pulse.look(100.0 - late_s)
+    assert quiet_pulse.stacks[0][3][0][1] == line
+
+
+def test_a_moment_that_has_passed_is_looked_at_without_a_nap(quiet_pulse, monkeypatch) -> None:
+    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: pytest.fail("it naps"))
+    quiet_pulse._look_at(pulse.perf_counter() - 0.01)
+    assert len(quiet_pulse.stacks) == 1
 
 
 def test_where_the_lock_comes_at_once_the_nap_is_short(quiet_pulse, monkeypatch) -> None:

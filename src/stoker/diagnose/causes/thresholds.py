@@ -43,7 +43,8 @@ HANDED_OVER_MS = 1.5
 """One batch fetched in less: from a worker it would come no sooner. Batches of 0.4 to 0.8 ms made two
 trainings 20 to 31 % slower with workers (2 cores, 2026-11); own."""
 LESS_FRAC = 0.95
-"""Of the gain that free loading would be: where the cores allow less than that of it, it is said. Own, 2026-11."""
+"""Of the gain that free loading would be: where the cores allow less than that of it, it is said. Own,
+2026-11."""
 COLLATE_FRAC = 0.5
 """Of the fetching time: then more workers only copy the mistake. Own, 2026-11."""
 WORKER_CPU_FRAC = 0.4
