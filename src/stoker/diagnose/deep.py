@@ -74,10 +74,6 @@ class Gaps:
     behind_s: float = 0.0
     """What the counters call busy of them."""
 
-    @property
-    def real_s(self) -> float:
-        return self.total_s - self.launch_s
-
 
 @dataclass(frozen=True, slots=True)
 class Copies:

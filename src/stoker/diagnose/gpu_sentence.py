@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part
+from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT
+from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part, works_little
 from stoker.diagnose.gpu_causes import by_lead
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.places import shown
@@ -12,9 +13,6 @@ from stoker.diagnose.rank_gpus import rank_gpu
 from stoker.diagnose.summary import Summary, Trainer
 
 NOTABLE_PCT = 10.0
-MOST_PCT = 50.0
-LITTLE_WORK_FRAC = 0.5
-"""NVIDIA calls less than half of the multiprocessors at work "likely ineffective" (DCGM's guide)."""
 
 _WHILE = {
     "data": "waits for data",
@@ -73,20 +71,16 @@ def _busy(use: GpuUse) -> str:
     busy = f"GPU busy {use.budget.busy_pct:.0f} %"
     if not use.alone:
         return f"{busy}, by {use.own_processes} processes of this run together: they take turns on it."
-    if _works_little(use.budget):
+    if works_little(use.budget.busy_pct, use.budget.real_work_pct):
         real = f"{use.budget.real_work_pct:.0f} %"
         return f"{busy}, but real work only {real}: its kernels are too small to fill it. The host keeps up."
     return f"{busy}: nothing to gain from the host side."
 
 
-def _works_little(budget: GpuBudget) -> bool:
-    busy, real = budget.busy_pct, budget.real_work_pct
-    return busy is not None and real is not None and real < LITTLE_WORK_FRAC * busy
-
-
 def _little_work(budget: GpuBudget) -> str:
     """Only where busy is much of the time: else the idle time is the thing."""
-    if not _works_little(budget) or (budget.busy_pct or 0.0) < MOST_PCT:
+    busy, real = budget.busy_pct, budget.real_work_pct
+    if not works_little(busy, real) or (busy or 0.0) < BUSY_FOR_BATCH_PCT:
         return ""
     return f" While it is busy it does little: real work is {budget.real_work_pct:.0f} %."
 

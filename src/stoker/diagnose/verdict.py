@@ -15,13 +15,13 @@ from stoker.diagnose.causes.thresholds import (
     HEALTHY_CEILING,
     HEALTHY_WORK_PCT,
     IN_MOST_TICKS_FRAC,
-    LITTLE_WORK_FRAC,
     MIN_TICKS,
     MIN_WINDOW_S,
     READY_FRAC,
     TENSOR_FEW_PCT,
     UNEXPLAINED_PCT,
 )
+from stoker.diagnose.gpu_budget import works_little
 from stoker.diagnose.gpu_causes import Source
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Finding, Outcome, Severity, Verdict
@@ -168,7 +168,7 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
         seen = f"{lost[top]:.0f} % of the window is lost in {top}, and no known cause fits"
         would_tell = _handing_over(found) if top == "data" else ""
         return _cannot(seen, would_tell or "a longer run gives more lines; see the lines below", findings)
-    if found.gpu is not None and _works_little(found.gpu):
+    if found.gpu is not None and _busy_for_little(found.gpu):
         seen = f"the GPU is busy {found.gpu.busy_pct:.0f} %, with little work, and no known cause fits"
         return _cannot(seen, "stoker run --deep -- …: which kernels, and how small", findings)
     unmeasured = "; real work was not measured" if _work_pct(found) is None else ""
@@ -176,10 +176,8 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
     return Verdict(Outcome.HEALTHY, text, findings, _what_work(found))
 
 
-def _works_little(gpu: GpuSignals) -> bool:
-    if gpu.busy_pct is None or gpu.real_work_pct is None or gpu.busy_pct < BUSY_FOR_BATCH_PCT:
-        return False
-    return gpu.real_work_pct < LITTLE_WORK_FRAC * gpu.busy_pct
+def _busy_for_little(gpu: GpuSignals) -> bool:
+    return (gpu.busy_pct or 0.0) >= BUSY_FOR_BATCH_PCT and works_little(gpu.busy_pct, gpu.real_work_pct)
 
 
 def _cannot(seen: str, would_tell: str, findings: tuple[Finding, ...] = ()) -> Verdict:

@@ -8,7 +8,6 @@ of the tree start with the run (with the watcher, where it came later), those of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -173,9 +172,3 @@ _FORMAT: RowFormat[HostRow] = RowFormat(
 )
 to_row = _FORMAT.to_row
 parse_any = _FORMAT.parse
-
-
-def parse_row(row: Mapping[str, object]) -> HostReading | None:
-    """A reading; None for a row of another kind, or one that is not usable."""
-    parsed = parse_any(row)
-    return parsed if isinstance(parsed, HostReading) else None

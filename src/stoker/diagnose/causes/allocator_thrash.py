@@ -87,9 +87,7 @@ def _lost(found: Signals) -> float:
         return 0.0
     if not hides_the_rest(found):
         return min(sum(driver_memory_pct(found).values()), gpu.idle_pct or 100.0) / 100
-    phases = sum(found.lost(phase) for phase in (*COMPUTE, "other"))
-    told = phases + (sum(gpu.launching_pct.values()) + gpu.unexplained_pct) / 100
-    return min(told, (gpu.idle_pct or 100.0) / 100)
+    return found.idle_in((*COMPUTE, "other"))
 
 
 CAUSE = Cause(CODE, NAME, find)

@@ -42,6 +42,7 @@ def finding(
     fixes: tuple[Fix, ...],
     place: Place | None = None,
     mend_at: Place | None = None,
+    in_code: bool = True,
 ) -> Finding | None:
     """None where too little could be won to speak of."""
     if recoverable_frac < NOTE_FRAC:
@@ -58,6 +59,7 @@ def finding(
         fixes=fixes,
         place=place,
         mend_at=mend_at,
+        in_code=in_code,
     )
 
 

@@ -24,7 +24,6 @@ def find(found: Signals) -> Finding | None:
     if view is None or blame(found) is not Blame.CORES:
         return None
     launching = _launching(found) if starved(found) else 0.0
-    busy = None if found.allowed_cpu_pct is None else found.allowed_cpu_pct / 100
     return finding(
         CODE,
         NAME,
@@ -38,7 +37,7 @@ def find(found: Signals) -> Finding | None:
                 launching or None,
                 found.gpu.source if found.gpu else "",
             ),
-            share("of the allowed cores' time is in use", busy, "host watcher"),
+            share("of the allowed cores' time is in use", found.cores_busy_frac, "host watcher"),
             number("{} cores are used by this training", found.cores_used, "cores", "host watcher"),
             number("it may use {}", found.cores_allowed, "cores", "host watcher"),
         ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, number, without_ceiling
+from stoker.diagnose.causes.cause import Cause, number, share, without_ceiling
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import LEAK_FULL_S, LEAK_SOON_S
 from stoker.model.finding import Finding, Fix, Severity
@@ -26,7 +26,7 @@ def find(found: Signals) -> Finding | None:
     evidence = [
         number("{} MiB more in a tick", per_tick / 2**20 if per_tick else None, "MiB/tick", "torch"),
         number("full in about {} min at this pace", memory.full_in_s / 60, "min", "torch"),
-        number("{} of the memory is in use", found.gpu.memory_frac if found.gpu else None, "frac", "nvml"),
+        share("of its memory is in use", found.gpu.memory_frac if found.gpu else None, "nvml"),
     ]
     return without_ceiling(
         CODE,

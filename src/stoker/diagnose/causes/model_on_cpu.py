@@ -107,12 +107,7 @@ def _source(found: Signals) -> str:
 
 def _lost(found: Signals) -> float:
     """Idle time of the model's own phases, of the copies between its parts, and what nothing else tells."""
-    gpu = found.gpu
-    if gpu is None:
-        return 0.0
-    phases = sum(found.lost(phase) for phase in (*COMPUTE, "h2d", "sync"))
-    told = phases + (sum(gpu.launching_pct.values()) + gpu.unexplained_pct) / 100
-    return min(told, (gpu.idle_pct or 100.0) / 100)
+    return found.idle_in((*COMPUTE, "h2d", "sync"))
 
 
 CAUSE = Cause(CODE, NAME, find)

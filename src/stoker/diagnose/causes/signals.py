@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnose.causes.arrivals import Arrivals
@@ -133,12 +133,24 @@ class Signals:
         return self.compile_late_pct is None or self.compile_late_pct >= COMPILES_ON_PCT
 
     @property
+    def cores_busy_frac(self) -> float | None:
+        return None if self.allowed_cpu_pct is None else self.allowed_cpu_pct / 100
+
+    @property
     def lost_of(self) -> str:
         return "GPU idle time" if self.gpu else "time of the training thread"
 
     def lost(self, phase: str) -> float:
         """Known loss, as a share of the window."""
         return (self.lost_pct.get(phase) or 0.0) / 100
+
+    def idle_in(self, phases: Iterable[str]) -> float:
+        """Of the window: the GPU idles in them, waits for launches anywhere, or it is not told why."""
+        if self.gpu is None:
+            return 0.0
+        told = sum(map(self.lost, phases))
+        told += (sum(self.gpu.launching_pct.values()) + self.gpu.unexplained_pct) / 100
+        return min(told, (self.gpu.idle_pct or 100.0) / 100)
 
     def line_lost(self, line: LineShare) -> float:
         """The part of its phase's loss that is the line's."""

@@ -6,12 +6,8 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import LITTLE_WORK, Cause, finding, share
 from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import (
-    BUSY_FOR_BATCH_PCT,
-    LITTLE_WORK_FRAC,
-    MEMORY_FREE_FRAC,
-    WEIGHTS_FRAC,
-)
+from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT, MEMORY_FREE_FRAC, WEIGHTS_FRAC
+from stoker.diagnose.gpu_budget import works_little
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK404", "batch too small for the GPU"
@@ -38,9 +34,7 @@ def find(found: Signals) -> Finding | None:
     busy_pct = gpu.busy_pct - 100 * found.waits_for_ranks_frac  # it may spin in a collective
     if busy_pct < BUSY_FOR_BATCH_PCT or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
         return None
-    little_pct = busy_pct - gpu.real_work_pct
-    if gpu.real_work_pct >= LITTLE_WORK_FRAC * busy_pct:
-        little_pct = 0.0
+    little_pct = busy_pct - gpu.real_work_pct if works_little(busy_pct, gpu.real_work_pct) else 0.0
     weights_pct = busy_pct * _over_weights(gpu)
     says, of = _WEIGHTS if weights_pct > little_pct else _LITTLE
     return finding(

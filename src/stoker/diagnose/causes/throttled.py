@@ -5,12 +5,11 @@ A card that takes all the power it is delivered to take lowers its clock, too: t
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, severity
+from stoker.diagnose.causes.cause import Cause, finding
 from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
     CLOCK_LOW_FRAC,
-    NOTE_FRAC,
     POWER_LOWERED_FRAC,
     THROTTLED_FRAC,
 )
@@ -29,26 +28,24 @@ def find(found: Signals) -> Finding | None:
     if gpu is None or gpu.clock_frac is None or gpu.clock_frac >= CLOCK_LOW_FRAC:
         return None
     held = _held_by(gpu)
-    lost = (1 - gpu.clock_frac) * (gpu.busy_pct or 100.0) / 100
-    if not held or lost < NOTE_FRAC:
+    if not held:
         return None
     looks, reasons = 100 * max(held.values()), ", ".join(held)
-    return Finding(
-        code=CODE,
-        name=NAME,
-        says=f"the GPU runs at {100 * gpu.clock_frac:.0f} % of its clock: {reasons}",
-        severity=severity(lost),
-        recoverable_frac=lost,
-        recoverable_of="GPU busy at a lower clock",
-        evidence=(
+    return finding(
+        CODE,
+        NAME,
+        f"the GPU runs at {100 * gpu.clock_frac:.0f} % of its clock: {reasons}",
+        (1 - gpu.clock_frac) * (gpu.busy_pct or 100.0) / 100,
+        "GPU busy at a lower clock",
+        [
             Evidence(f"throttled at {looks:.0f} % of the looks: {reasons}", looks, "%", "nvml"),
             Evidence(
                 f"median clock {100 * gpu.clock_frac:.0f} % of the highest", 100 * gpu.clock_frac, "%", "nvml"
             ),
             *_limit(gpu, held),
-        ),
-        confirm="nvidia-smi -q -d PERFORMANCE while it runs",
-        fixes=_FIXES,
+        ],
+        "nvidia-smi -q -d PERFORMANCE while it runs",
+        _FIXES,
         in_code=False,
     )
 

@@ -37,7 +37,7 @@ def find(found: Signals) -> Finding | None:
         [
             *evidence(found),
             share("of the looks find the queue empty", view.loader.empty_frac, "host clock"),
-            share("of the allowed cores' time is in use", _busy(found), "host watcher"),
+            share("of the allowed cores' time is in use", found.cores_busy_frac, "host watcher"),
         ],
         f"num_workers={wanted}: the queue is no longer empty, the wait falls",
         (
@@ -72,10 +72,6 @@ def _within_reach(found: Signals, wanted: int) -> float:
     """Of the waiting."""
     times, waits = faster_with(found, wanted), found.host_pct["data"] / 100
     return 1.0 if times is None else min(1.0, (1 - 1 / times) / waits)
-
-
-def _busy(found: Signals) -> float | None:
-    return None if found.allowed_cpu_pct is None else found.allowed_cpu_pct / 100
 
 
 CAUSE = Cause(CODE, NAME, find)

@@ -6,7 +6,7 @@ to blame: others compute on the same cores, the run's own processes and threads 
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, number, severity, share
+from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC, FREE_CORES_PCT, OWN_CORES_FRAC, QUOTA_PART
@@ -33,26 +33,24 @@ def find(found: Signals) -> Finding | None:
     if lost < CORE_WAIT_FRAC or starved(found):  # that is SK103's, which has the loader to speak of
         return None
     who, fixes = _held_by(found)
-    busy = None if found.allowed_cpu_pct is None else found.allowed_cpu_pct / 100
-    evidence = (
+    evidence = [
         share(
             "of the window the training thread was ready and had no core", found.core_wait_frac, "schedstat"
         ),
         share("of the time a CPU quota was used up", found.quota_frac or None, "cgroup"),
-        share("of the allowed cores' time is in use", busy, "host watcher"),
+        share("of the allowed cores' time is in use", found.cores_busy_frac, "host watcher"),
         number("{} cores are used by this run", found.cores_used, "cores", "host watcher"),
         number("it may use {}", found.cores_allowed, "cores", "host watcher"),
-    )
-    return Finding(
-        code=CODE,
-        name=NAME,
-        says=f"the training thread waits for a core: {who}",
-        severity=severity(lost),
-        recoverable_frac=lost,
-        recoverable_of=found.lost_of,
-        evidence=tuple(one for one in evidence if one is not None),
-        confirm="the same run beside nobody, or with more cores, is faster",
-        fixes=fixes,
+    ]
+    return finding(
+        CODE,
+        NAME,
+        f"the training thread waits for a core: {who}",
+        lost,
+        found.lost_of,
+        evidence,
+        "the same run beside nobody, or with more cores, is faster",
+        fixes,
         in_code=False,
     )
 

@@ -2,7 +2,7 @@
 
 Cheap questions at every look, dear ones once a second; a look that tells nothing is not written. A device
 nobody uses is looked at once a second, too: seven idle neighbours cost little. What the looking itself costs
-is measured and written; where it is more than a hundredth of a core, the looks come less often.
+is measured and written; where it is nearly a hundredth of a core, the looks come less often.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _raised(processes: Iterable[ProcessRecord]) -> Iterator[Event]:
     first = culprit(processes)
     for record in sorted((p for p in processes if p.raised), key=lambda process: process is not first):
         assert record.raised is not None
-        yield Event(f"{record.raised.type}: {record.raised.message}", record.raised.type, True)
+        yield Event(f"{record.raised.type}: {record.raised.message}", record.raised.type)
 
 
 def _signs(found: list[Event]) -> Iterator[tuple[Event, Signature]]:

@@ -31,7 +31,6 @@ class Event:
     text: str
     exception: str | None = None
     """The type's name without its module, where the line ends a traceback or reads like one's end."""
-    in_traceback: bool = False
     frames: tuple[str, ...] = ()
     """The lines of its traceback."""
 
@@ -71,7 +70,7 @@ def _is_frame(text: str) -> bool:
 def _ended(text: str, traceback: _Open) -> Event:
     match = _EXCEPTION.match(text)
     name = match["type"].rpartition(".")[2] if match else None
-    return Event(text, name, True, tuple(traceback.frames))
+    return Event(text, name, tuple(traceback.frames))
 
 
 def _exception_name(text: str) -> str | None:

@@ -28,8 +28,6 @@ class Prepared:
     env: dict[str, str]
     files: dict[str, Path] = field(default_factory=dict)
     """The user's file: the copy that stands in for it."""
-    inside_settings: dict[str, str] = field(default_factory=dict)
-    """Runtime knobs, by name; already in `env` for the process to read."""
 
 
 def prepare(
@@ -54,7 +52,7 @@ def prepare(
                 _set_variables(variables, VARIABLES[setting.name])
     inside = {s.name: s.value for s in settings if s.knob.channel is Channel.RUNTIME}
     variables[VARIABLE] = json.dumps({"knobs": inside, "variables": sorted(watched)})
-    return Prepared(tuple(words), variables, files, inside)
+    return Prepared(tuple(words), variables, files)
 
 
 def unprepared(env: Mapping[str, str]) -> dict[str, str]:
