@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stoker.diagnose.causes.thresholds import LITTLE_WORK_FRAC
 from stoker.diagnose.deep import DeviceUse, usual_busy_frac, without_behind
 from stoker.diagnose.gpu_causes import Causes, Known, Source
 from stoker.diagnose.gpu_idle import IdleTime, idle_time
@@ -234,11 +233,6 @@ def _contradiction(told_pct: float, idle_pct: float | None, causes: Causes | Non
         f"for {idle_pct:.0f} % only: another process computes there, or another stream of this one. The idle "
         "time by phase is scaled down to what was counted"
     )
-
-
-def works_little(busy_pct: float | None, real_pct: float | None) -> bool:
-    """While it is busy: something runs, on few of its multiprocessors."""
-    return busy_pct is not None and real_pct is not None and real_pct < LITTLE_WORK_FRAC * busy_pct
 
 
 def _share(pct: float) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.diagnose.causes.gpu_signals import works_little
 from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT
-from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part, works_little
+from stoker.diagnose.gpu_budget import GpuBudget, Kind, Part
 from stoker.diagnose.gpu_causes import by_lead
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.places import shown

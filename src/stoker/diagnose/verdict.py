@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.diagnose.causes import CAUSES, evaluation_stall
 from stoker.diagnose.causes.cause import LITTLE_WORK, NO_KERNEL
-from stoker.diagnose.causes.gpu_signals import GpuSignals
+from stoker.diagnose.causes.gpu_signals import GpuSignals, works_little
 from stoker.diagnose.causes.signals import Signals, waits
 from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.causes.thresholds import (
@@ -21,7 +21,6 @@ from stoker.diagnose.causes.thresholds import (
     TENSOR_FEW_PCT,
     UNEXPLAINED_PCT,
 )
-from stoker.diagnose.gpu_budget import works_little
 from stoker.diagnose.gpu_causes import Source
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Finding, Outcome, Severity, Verdict

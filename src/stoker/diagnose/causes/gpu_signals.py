@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stoker.diagnose.causes.thresholds import LITTLE_WORK_FRAC
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
@@ -53,6 +54,11 @@ class GpuSignals:
     """Of the window, by phase: memory is asked of the driver or given back; from a deep window."""
     own_launches: bool = False
     """The user's own code launches and does hardly anything else: from a deep window."""
+
+
+def works_little(busy_pct: float | None, real_pct: float | None) -> bool:
+    """While it is busy: something runs, on few of its multiprocessors."""
+    return busy_pct is not None and real_pct is not None and real_pct < LITTLE_WORK_FRAC * busy_pct
 
 
 def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:

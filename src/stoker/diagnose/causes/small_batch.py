@@ -4,10 +4,9 @@ spare."""
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import LITTLE_WORK, Cause, finding, share
-from stoker.diagnose.causes.gpu_signals import GpuSignals
+from stoker.diagnose.causes.gpu_signals import GpuSignals, works_little
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT, MEMORY_FREE_FRAC, WEIGHTS_FRAC
-from stoker.diagnose.gpu_budget import works_little
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK404", "batch too small for the GPU"
