@@ -1,4 +1,4 @@
-"""`stoker explain [CODE]`: the page of a cause, as it is in docs/causes; without a code the list of all."""
+"""`stoker explain [CODE]`: the page of a cause from docs/causes, in lines of 80 columns; without a code the list of all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stoker.diagnose.causes import CAUSES
 from stoker.errors import StokerError, UsageError
+from stoker.report.prose import prose
 
 PACKAGE = Path(__file__).parents[1]
 FOLDERS = (PACKAGE / "docs" / "causes", PACKAGE.parents[1] / "docs" / "causes")
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
             seen=f"known: {', '.join(cause.code for cause in CAUSES)}",
             hint="stoker explain lists them",
         )
-    print(_page(code), end="")
+    print(prose(_page(code)), end="")
     return 0
 
 

@@ -30,6 +30,8 @@ def test_a_page_says_what_it_should(cause: object, capsys: pytest.CaptureFixture
     text = capsys.readouterr().out
     assert text.startswith(f"# {code}: {name}\n")
     assert re.findall("^## (.+)$", text, re.MULTILINE) == SECTIONS
+    assert text.split() == (PAGES / f"{code}.md").read_text("utf-8").split(), "nothing is lost"
+    assert all(len(line) <= 80 for part in text.split("```")[::2] for line in part.splitlines())
     mentioned = set(re.findall(r"SK\d{3}", text))
     assert mentioned <= {one.code for one in CAUSES}
 
