@@ -1,4 +1,4 @@
-"""`stoker explain [CODE]`: the page of a cause from docs/causes, in lines of 80 columns; without a code the list of all."""
+"""`stoker explain [CODE]`: the page of a cause from docs/causes; without a code the list of all."""
 
 from __future__ import annotations
 

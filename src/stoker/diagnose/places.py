@@ -165,15 +165,21 @@ def pct(window: Sums, phase: str) -> float:
     return 100.0 * window.phase_s[PHASES.index(phase)] / window.t_s if window.t_s > 0 else 0.0
 
 
-def shown(place: Place, cwd: str = "") -> str:
-    """`buffers.py:120 sample`, and for a library's line also the user's that led there."""
+def shown(place: Place, cwd: str = "", room: int | None = None) -> str:
+    """`buffers.py:120 sample`, and for a library's line also the user's that led there. Where that is too
+    long, the folders of the library's file are left out, then more of it, the user's last."""
     leaf, user = place.leaf, place.user
     if leaf is None:
         return "outside Python code"
     text = _short(leaf, cwd)
-    if user is not None and user != leaf:
-        text += f" < {_short(user, cwd)}"
-    return text
+    if user is None or user == leaf:
+        return text
+    led = f" < {_short(user, cwd)}"
+    if room is not None and len(text + led) > room:
+        text = text.rpartition(os.sep)[2]
+        left = room - len(led)
+        text = text if len(text) <= left else f"{text[: max(0, left - 1)]}…"
+    return text + led
 
 
 def _short(line: Line, cwd: str) -> str:

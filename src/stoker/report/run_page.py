@@ -27,6 +27,8 @@ from stoker.report.page import Bar, Bars, Block, Facts, Notes, Page, Sentence, T
 from stoker.report.rank_blocks import rank_blocks
 from stoker.report.run_notes import notes
 
+LINE_ROOM = 58
+"""Beside its share and the longest name of a phase, in 80 columns."""
 LINES_SHOWN = 6
 SMALL_PCT = 0.05
 NOTED_FRAC = 0.05
@@ -194,7 +196,8 @@ def _line_block(summary: Summary, main: Trainer) -> list[Block]:
     lines = [line for line in main.lines if line.pct >= 1.0][:LINES_SHOWN]
     if not lines:
         return []
-    rows = tuple((f"{line.pct:.1f} %", line.phase, shown(line.place, summary.run.info.cwd)) for line in lines)
+    cwd = summary.run.info.cwd
+    rows = tuple((f"{line.pct:.1f} %", line.phase, shown(line.place, cwd, LINE_ROOM)) for line in lines)
     return [Table("Lines that cost most", ("share", "phase", "line"), rows, frozenset({0}))]
 
 

@@ -84,6 +84,20 @@ def test_how_a_line_is_shown(make: Make, place: str, text: str) -> None:
     assert shown(make.place(place), "/home/me/project") == text
 
 
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [
+        (80, "gym/wrappers/record.py:88 RecordVideo.step < train.py:7 main"),
+        (50, "record.py:88 RecordVideo.step < train.py:7 main"),
+        (37, "record.py:88 Recor… < train.py:7 main"),
+        (5, "… < train.py:7 main"),
+    ],
+)
+def test_where_room_is_scarce_the_users_line_stays(room: int, text: str) -> None:
+    library = ("/env/lib/python3.11/site-packages/gym/wrappers/record.py", 88, "RecordVideo.step")
+    assert shown(Place(library, ("/home/me/train.py", 7, "main")), "/home/me", room) == text
+
+
 def test_lines_elsewhere_are_shown_by_their_file() -> None:
     line = ("/opt/elsewhere/sim.py", 4, "step")
     assert shown(Place(line, line), "/home/me/project") == "sim.py:4 step"
