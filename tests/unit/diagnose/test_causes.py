@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.diagnose.causes import CAUSES
+from stoker.diagnose.causes.cause import less_often
 from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.signals import BlockingLine, RankSignals, Signals
 from stoker.diagnose.chains import Chains
@@ -652,6 +653,14 @@ def test_the_line_in_which_collections_begin(pct: float, named: bool, asks: bool
     line = LineShare("gc", Place(leaf, leaf), pct, 40)
     first = judge(replace(FOUND["SK202"], lines=(line,))).findings[0]
     assert (first.place is not None, "gc.collect() in that line" in first.fixes[0].text) == (named, asks)
+
+
+@pytest.mark.parametrize(("frac", "times"), [(0.5, 49), (0.1, 6), (0.03, 2)])
+def test_how_much_less_often(frac: float, times: int) -> None:
+    told = less_often("save", frac, "before", "after").text
+    assert told == f"save {times} times as seldom, and it takes 2 %"
+    left = frac / times / (frac / times + 1 - frac)
+    assert left <= 0.02
 
 
 def test_quick_environments_are_not_for_processes() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import CRITICAL_FRAC, NOTE_FRAC, WARNING_FRAC
+from stoker.diagnose.causes.thresholds import (
+    CRITICAL_FRAC,
+    NOTE_FRAC,
+    SELDOM_ENOUGH_FRAC,
+    WARNING_FRAC,
+)
 from stoker.model.finding import Evidence, Finding, Fix, Severity
 from stoker.model.record import Place
 
@@ -61,6 +67,13 @@ def finding(
         mend_at=mend_at,
         in_code=in_code,
     )
+
+
+def less_often(what: str, frac: float, before: str, after: str) -> Fix:
+    """So seldom that it takes SELDOM_ENOUGH_FRAC of the time, where it takes `frac` now."""
+    times = math.ceil(frac * (1 - SELDOM_ENOUGH_FRAC) / (SELDOM_ENOUGH_FRAC * (1 - min(frac, 0.999))))
+    text = f"{what} {times} times as seldom, and it takes 2 %" if times > 1 else f"{what} less often"
+    return Fix(text, before, after)
 
 
 def without_ceiling(

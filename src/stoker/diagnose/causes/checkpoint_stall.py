@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.cause import Cause, finding, less_often, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK203", "checkpoint stall"
-_FIXES = (
-    Fix(
-        "save less often",
-        "if step % 50 == 0: torch.save(state, path)",
-        "if step % 2000 == 0: torch.save(state, path)",
-    ),
+_BEFORE, _AFTER = (f"if step % {often} == 0: torch.save(state, path)" for often in (50, 2000))
+_OTHER_FIXES = (
     Fix(
         "copy to host memory, write in a thread",
         "torch.save(state, path)",
@@ -26,11 +22,12 @@ _FIXES = (
 def find(found: Signals) -> Finding | None:
     line = found.top_line("save")
     beside = found.beside_saving()
+    lost = found.lost("save") + sum(map(found.line_lost, beside))
     return finding(
         CODE,
         NAME,
         "the training waits while it is saved",
-        found.lost("save") + sum(map(found.line_lost, beside)),
+        lost,
         found.lost_of,
         [
             share("of the training thread's time is in saving", found.host_pct["save"] / 100, "host clock"),
@@ -38,7 +35,7 @@ def find(found: Signals) -> Finding | None:
             number("{} s in all", found.stages_s.get("save"), "s", "host clock"),
         ],
         "save ten times less often: the long ticks are gone",
-        _FIXES,
+        (less_often("save", lost, _BEFORE, _AFTER), *_OTHER_FIXES),
         line.place if line else None,
     )
 

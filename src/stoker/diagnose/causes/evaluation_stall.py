@@ -3,7 +3,7 @@ tensors in memory, which nothing marks, is told from looks."""
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.cause import Cause, finding, less_often, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import (
     ACTS_FRAC,
@@ -19,8 +19,8 @@ from stoker.diagnose.window import begun_frac
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK204", "evaluation stall"
-_FIXES = (
-    Fix("evaluate less often", "if step % 100 == 0: evaluate()", "if step % 2000 == 0: evaluate()"),
+_BEFORE, _AFTER = (f"if step % {often} == 0: evaluate()" for often in (100, 2000))
+_OTHER_FIXES = (
     Fix("a fixed small part of the test data each time, all of it at the end"),
     Fix("larger batches under torch.inference_mode(); or a process of its own that reads checkpoints"),
 )
@@ -42,7 +42,7 @@ def find(found: Signals) -> Finding | None:
             number("{} s in all", found.stages_s.get("eval"), "s", "host clock"),
         ],
         "the same run without evaluation: as many ticks in less time",
-        _FIXES,
+        (less_often("evaluate", lost, _BEFORE, _AFTER), *_OTHER_FIXES),
         found.evaluated_at,
     )
 
@@ -74,11 +74,12 @@ def _is_of_the_step(own: OwnEvaluation) -> bool:
 
 def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
     """`apart`: what was seen as evaluation anyway, outside of the window that the looks are of."""
+    lost = 1 - (1 - apart) * (1 - own.frac)
     return finding(
         CODE,
         NAME,
         "the training stands still while its model is asked in eval mode, without gradients",
-        1 - (1 - apart) * (1 - own.frac),
+        lost,
         "time of the run",
         [
             share("of the window is here or in what is called here, and trains nothing", own.frac, "looks"),
@@ -88,7 +89,7 @@ def _in_memory(own: OwnEvaluation, apart: float) -> Finding | None:
         ],
         "the same run without it: as many ticks in less time. (If it is no evaluation but a rollout, or text "
         "that is generated: larger batches of it, or a process of its own)",
-        _FIXES,
+        (less_often("evaluate", lost, _BEFORE, _AFTER), *_OTHER_FIXES),
         own.site,
     )
 

@@ -7,6 +7,9 @@ NOTE_FRAC, WARNING_FRAC, CRITICAL_FRAC = 0.05, 0.10, 0.20
 """Recoverable share of the window. TensorFlow's input-pipeline analyser calls 5 % and 20 % moderately and
 highly input-bound; TraceML 0.5.0 warns at 10 % and 20 % (both read in source, 2026-11)."""
 
+SELDOM_ENOUGH_FRAC = 0.02
+"""Of the time, for what is to be done less often: nobody would notice. Own, 2026-11."""
+
 HEALTHY_WORK_PCT = 85.0
 HEALTHY_CEILING = 1.05
 """Real work of the window, and the largest gain not worth a change: the bar of this project (2026-11)."""
