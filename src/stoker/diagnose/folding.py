@@ -1,9 +1,9 @@
 """Many small lines, told by the few that lead to them.
 
 The user's own Python may be spread over dozens of lines of a few per cent each. A line that is too small to
-matter is folded into the line that called it, the smallest first, until three lines tell most of the time.
-Large lines stay what they are. Lines that everything comes through (`main()`, `model.learn()`) tell nothing
-and are never folded into.
+matter is folded into the line that called it, the smallest first, until three lines tell most of the time;
+one that others may still be folded into waits for them. Large lines stay what they are. Lines that everything
+comes through (`main()`, `model.learn()`) tell nothing and are never folded into.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ def fold(looks: Mapping[Stack, int]) -> dict[Stack, int]:
             for line, stacks in groups.items()
             if any(depths[stack] < limits[stack] - shared for stack in stacks)
         ]
-        if not movable:
+        awaited = {line for stack, depth in depths.items() for line in stack[depth + 1 :]}
+        ripe = [line for line in movable if line not in awaited] or movable
+        if not ripe:
             return depths
-        for stack in groups[min(movable, key=lambda line: (sizes[line], line))]:
+        for stack in groups[min(ripe, key=lambda line: (sizes[line], line))]:
             if depths[stack] < limits[stack] - shared:
                 depths[stack] += 1
 

@@ -15,6 +15,7 @@ from stoker.diagnose.folding import fold
 from stoker.model.record import PHASES, Line, Place, ProcessRecord, Sampled, Sums
 
 _COMPREHENSIONS = tuple(f".<locals>.<{kind}>" for kind in ("listcomp", "setcomp", "dictcomp", "genexpr"))
+_OF_THE_STEP = frozenset({"data", "env", "infer", "forward", "backward", "optim", "save"})
 MIN_SAMPLES = 5
 """Fewer looks into a phase say nothing about its lines."""
 
@@ -33,8 +34,8 @@ class LineShare:
     """Of the looks: the thread waited for another process."""
     computes: int | None = None
     """Looks at a jump or the beginning of a function: it computes in Python itself. None: not told."""
-    under: frozenset[Line] = frozenset()
-    """Lines that had called it at every look."""
+    under: tuple[Line, ...] = ()
+    """Lines that had called it at every look, from the inside out."""
 
 
 def line_shares(record: ProcessRecord, window: Sums) -> list[LineShare]:
@@ -61,7 +62,7 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
     counts: dict[Place, int] = defaultdict(int)
     waits: dict[Place, int] = defaultdict(int)
     computes: dict[Place, int | None] = defaultdict(int)
-    under: dict[Place, frozenset[Line]] = {}
+    under: dict[Place, tuple[Line, ...]] = {}
     inclusive: set[Place] = set()
     for sample in samples:
         depth = depths.get(stack_of(sample), 0)
@@ -70,8 +71,8 @@ def _lines_of(samples: list[Sampled], phase: str, phase_pct: float) -> list[Line
         waits[place] += sample.waits
         before = computes[place]
         computes[place] = None if before is None or sample.computes is None else before + sample.computes
-        callers = frozenset(stack_of(sample)[depth + 1 :])
-        under[place] = under.get(place, callers) & callers
+        callers = tuple(dict.fromkeys(stack_of(sample)[depth + 1 :]))
+        under[place] = tuple(line for line in under.get(place, callers) if line in callers)
         if depth:
             inclusive.add(place)
     return [
@@ -101,6 +102,13 @@ def call_site(record: ProcessRecord, phase: str) -> Place | None:
         return None
     line = max(counts, key=counts.__getitem__)
     return Place(line, line)
+
+
+def lines_of_the_step(record: ProcessRecord) -> frozenset[Line]:
+    """Every line that was seen to lead to the model, an environment or a batch: what is under one of the
+    others is a piece of code by itself."""
+    looks = (one for one in record.sampled if one.stage == "train" and one.phase in _OF_THE_STEP)
+    return frozenset(line for look in looks for line in stack_of(look))
 
 
 def is_forward(line: Line) -> bool:

@@ -581,16 +581,16 @@ def test_a_line_and_what_it_calls_are_one_thing_to_mend() -> None:
     """Its collections are a second: none of its lines alone would come before them."""
     known, encode = (("/home/me/train.py", 123, "known"), ("/home/me/encode.py", 59, "encode"))
     leads = LineShare("other", Place(known, known), 15.0, 30, inclusive=True)
-    inner = LineShare("other", Place(encode, encode), 11.0, 20, under=frozenset({known}))
-    apart = replace(inner, under=frozenset())
+    inner = LineShare("other", Place(encode, encode), 11.0, 20, under=(known,))
+    apart = replace(inner, under=())
     found = seen({**WORK, "gc": 16.0, "other": 26.0}, lines=(leads, inner))
     first = judge(found).findings[0]
     assert (first.code, first.place) == ("SK201", inner.place)
     assert first.recoverable_frac == pytest.approx(0.26)
-    assert "lines that lead to each other" in first.says
+    assert "2 lines under train.py:123 known take 26 %" in first.says
     assert codes(replace(found, lines=(leads, apart)))[0] == "SK202"
-    small = (replace(leads, pct=3.0), inner)
-    assert judge(replace(found, lines=small)).findings[1].recoverable_frac == pytest.approx(0.11)
+    of_the_step = judge(replace(found, step_lines=frozenset({known}))).findings[1]
+    assert of_the_step.recoverable_frac == pytest.approx(0.15), "it calls the model, too"
     loss = (leads, replace(inner, phase="loss"))
     assert judge(replace(found, lines=loss)).findings[1].recoverable_frac == pytest.approx(0.15)
 
@@ -696,21 +696,48 @@ def test_who_waits_for_processes_that_step_nothing_is_told_nothing_of_environmen
     assert "step_async" in judge(replace(found, simulates=True)).findings[0].fixes[0].after
 
 
-def test_what_a_line_calls_beside_the_dearest_is_another_thing() -> None:
-    """An epoch that augments and logs: to mend the one does nothing for the other."""
+def test_what_a_call_leads_to_is_one_thing_unless_it_calls_the_model() -> None:
+    """Rewards that augment and log are; an epoch is not: to mend the one does nothing for the other."""
     epoch = ("/home/me/train.py", 50, "epoch")
     leads = LineShare("other", Place(epoch, epoch), 14.0, 56, inclusive=True)
     augment, log = (
-        LineShare("other", Place(line, line), pct, 70, under=frozenset({epoch}))
+        LineShare("other", Place(line, line), pct, 70, under=(epoch,))
         for line, pct in ((("/home/me/aug.py", 5, "augment"), 18.0), (("/home/me/log.py", 9, "log"), 17.0))
     )
     found = seen({**WORK, "other": 49.0}, lines=(augment, log, leads))
     first = judge(found).findings[0]
-    assert (first.place, first.recoverable_frac) == (augment.place, pytest.approx(0.32))
-    deeper = replace(log, under=frozenset({epoch, augment.place.leaf}))
-    assert judge(replace(found, lines=(augment, deeper, leads))).findings[
-        0
-    ].recoverable_frac == pytest.approx(0.49)
+    assert (first.place, first.recoverable_frac) == (augment.place, pytest.approx(0.49))
+    assert "3 lines under train.py:50 epoch take 49 %" in first.says
+    epochs = replace(found, step_lines=frozenset({epoch}))
+    assert judge(epochs).findings[0].recoverable_frac == pytest.approx(0.18)
+    deeper = replace(log, under=(augment.place.leaf, epoch))
+    nested = judge(replace(epochs, lines=(augment, deeper, leads))).findings[0]
+    assert (nested.place, nested.recoverable_frac) == (augment.place, pytest.approx(0.35))
+    simulator = replace(
+        epochs,
+        lines=(augment, deeper, leads),
+        own_step=OwnMethod(0.4, log.place, frozenset({log.place.leaf})),
+    )
+    assert judge(simulator).findings[0].recoverable_frac != pytest.approx(0.35)
+
+
+def test_of_the_calls_around_the_innermost_with_nearly_all_of_it_is_named() -> None:
+    tick, reward, shape = (
+        ("/home/me/train.py", n, name) for n, name in ((50, "<module>"), (12, "tick"), (30, "reward"))
+    )
+    parts = tuple(
+        LineShare("other", Place(line, line), pct, 60, under=(shape, reward, tick))
+        for line, pct in (
+            (("/home/me/shape.py", 5, "angle"), 18.0),
+            (("/home/me/shape.py", 29, "contact"), 17.0),
+        )
+    )
+    rest = LineShare("other", Place(reward, reward), 4.0, 20, under=(tick,))
+    found = seen({**WORK, "other": 39.0}, lines=(*parts, rest), step_lines=frozenset({tick}))
+    first = judge(found).findings[0]
+    assert "2 lines under train.py:30 reward take 35 %" in first.says
+    more = seen({**WORK, "other": 50.0}, lines=(*parts, replace(rest, pct=15.0)), step_lines=found.step_lines)
+    assert "3 lines under train.py:12 tick take 50 %" in judge(more).findings[0].says
 
 
 def test_only_what_launches_beside_a_call_row_by_row_is_its() -> None:

@@ -47,6 +47,14 @@ def test_small_lines_go_to_their_caller() -> None:
     assert found["update:30"] >= 40
 
 
+def test_a_caller_waits_for_the_small_lines_it_leads_to() -> None:
+    """Else the first and smallest of them would take it along, further out."""
+    angle = {f"norm:{n} angle:20 shaped:30 loop:40 main:1": 4 for n in range(6)}
+    looks = {**angle, "smooth:5 shaped:31 loop:40 main:1": 14, "contact:6 shaped:32 loop:40 main:1": 14}
+    found = folded({**looks, "seed:8 main:1": 4, "read:9 loop:40 main:1": 4})
+    assert found["angle:20"] == 24
+
+
 def test_no_line_through_which_all_comes_is_told() -> None:
     looks = {f"f{n}:{n} main:1 module:2": 10 for n in range(20)}
     found = folded(looks)
@@ -85,7 +93,7 @@ def test_a_line_is_under_what_had_called_it_at_every_look(make: Make) -> None:
     )
     record = make.training({"other": 1.0}, sampled=looks)
     (mean,) = line_shares(record, training_window(record).content)
-    assert mean.under == {line("known:2"), line("main:1")}
+    assert mean.under == (line("known:2"), line("main:1"))
 
 
 def test_of_a_stack_too_deep_to_be_kept_the_users_line_is_still_known(make: Make) -> None:

@@ -19,11 +19,13 @@ from stoker.diagnose.causes.thresholds import (
     LINE_PCT,
     LINE_SURE,
     LINES_APART,
+    NEARLY_ALL_FRAC,
     WAITS_FRAC,
 )
 from stoker.diagnose.causes.turns import waited_in
-from stoker.diagnose.places import LineShare
+from stoker.diagnose.places import LineShare, shown
 from stoker.model.finding import Finding, Fix
+from stoker.model.record import Line, Place
 
 CODE, NAME = "SK201", "hot Python line"
 _FIXES = (
@@ -58,9 +60,8 @@ def find(found: Signals) -> Finding | None:
     if not group or hides_the_rest(found):
         return None
     line, lost = group[0], _lost(found, group)
-    functions = {_where(one)[:2] for one in group}
-    several = "lines of a function" if len(functions) == 1 else "lines that lead to each other"
-    what = "one line takes" if len(group) == 1 else f"{len(group)} {several} take"
+    several = f"{len(group)} lines {_belong_together(found, group)} take"
+    what = "one line takes" if len(group) == 1 else several
     own = "your own Python code" if line.place.leaf == line.place.user else "Python code that your line calls"
     waits = line.waits_frac >= WAITS_FRAC
     rests = not waits and line.phase == "other" and found.own_code_rests()
@@ -98,41 +99,63 @@ def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop, its body, and what it calls are one thing to
     mend."""
     own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
-    others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
-    others += found.beside_saving() if checkpoint_stall(found) is not None else []
-    emptying = emptying_line(found) if thrashing(found) else None
-    others += [emptying] if emptying else []
+    others = _told_elsewhere(found)
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
-    groups = [_costliest_first(found, group) for group in _with_called(neighbours(lines))]
+    whole = (_with_siblings(found, group, lines, others) for group in neighbours(lines))
+    groups = [_costliest_first(found, group) for group in whole]
     groups = [group for group in groups if not _launches(found, group) and _is_no_work(found, group)]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if _lost(found, hot) > 0 and 100 * _surely_lost(found, hot) >= LINE_PCT else []
 
 
-def _with_called(groups: list[list[LineShare]]) -> list[list[LineShare]]:
-    """A hot line that small ones under it were counted to, with the dearest line it calls, and so on: a
-    chain. What else it calls is another piece of code."""
-    left = sorted(groups, key=lambda group: -sum(line.pct for line in group))
-    whole: list[list[LineShare]] = []
-    for leading in sorted(left, key=lambda group: min(len(line.under) for line in group)):  # from outside in
-        if leading in left and any(line.inclusive and line.pct >= LINE_PCT for line in leading):
-            chain = _chain(leading, left)
-            left = [group for group in left if group not in chain]
-            whole.append([line for group in chain for line in group])
-    return whole + left
+def _told_elsewhere(found: Signals) -> list[LineShare]:
+    others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
+    others += found.beside_saving() if checkpoint_stall(found) is not None else []
+    emptying = emptying_line(found) if thrashing(found) else None
+    return others + ([emptying] if emptying else [])
 
 
-def _chain(leading: list[LineShare], groups: list[list[LineShare]]) -> list[list[LineShare]]:
-    chain = [leading]
-    for group in groups:
-        if all(_leads(one, group) or (one is not leading and _leads(group, one)) for one in chain):
-            chain.append(group)
-    return chain
+def _with_siblings(
+    found: Signals, group: list[LineShare], lines: list[LineShare], others: list[LineShare]
+) -> list[LineShare]:
+    """And what else is under the same call, where that is a piece of code by itself: neither the loop nor
+    what calls the model. Of such calls the innermost that has nearly all of what the outermost has."""
+    lead = max(group, key=lambda line: line.pct)
+    if lead.phase != "other":
+        return group
+    calls = [call for call in _calls_around(found, lead) if not any(_is_under(one, call) for one in others)]
+    within = _under(calls[-1], lines) if calls else []
+    inside = {call: _under(call, within) for line in within for call in _calls_around(found, line)}
+    enough = [under for under in inside.values() if _pct(under) >= NEARLY_ALL_FRAC * _pct(within)]
+    under = min(enough, key=_pct, default=[])
+    return group + [line for line in under if line not in group] if lead in under or not under else under
 
 
-def _leads(group: list[LineShare], other: list[LineShare]) -> bool:
-    lines = {line.place.leaf for line in group}
-    return any(line.phase == group[0].phase and lines & line.under for line in other)
+def _under(call: Line, lines: list[LineShare]) -> list[LineShare]:
+    return [line for line in lines if _is_under(line, call)]
+
+
+def _pct(lines: list[LineShare]) -> float:
+    return sum(line.pct for line in lines)
+
+
+def _calls_around(found: Signals, line: LineShare) -> list[Line]:
+    """And itself, from the inside out."""
+    calls = [*([line.place.leaf] if line.place.leaf else []), *line.under]
+    return [call for call in calls if call not in found.step_lines]
+
+
+def _is_under(line: LineShare, call: Line) -> bool:
+    return line.phase == "other" and (line.place.leaf == call or call in line.under)
+
+
+def _belong_together(found: Signals, group: list[LineShare]) -> str:
+    """In words: by their function, or by the call that leads to those of other functions."""
+    lead = group[0]
+    elsewhere = [line for line in group if _where(line)[:2] != _where(lead)[:2]]
+    calls = (call for call in _calls_around(found, lead) if all(_is_under(one, call) for one in elsewhere))
+    call = next(calls, None)
+    return f"under {shown(Place(call, call))}" if elsewhere and call else "of a function"
 
 
 def _costliest_first(found: Signals, group: list[LineShare]) -> list[LineShare]:

@@ -96,6 +96,8 @@ class Signals:
     waits_for_ranks_frac: float = 0.0
     """Of the time, for ranks that come later; its GPU may be spinning meanwhile."""
     env_calls_per_tick: float = 0.0
+    step_lines: frozenset[Line] = frozenset()
+    """Lines that lead to the model, an environment or a batch."""
     call_sites: Mapping[str, Place] = field(default_factory=dict)
     """Of the model, by phase: the line that calls it most often."""
     cpu_trained_frac: float = 0.0

@@ -19,7 +19,7 @@ from stoker.diagnose.loading import LoaderView
 from stoker.diagnose.model_inputs import inputs_within, one_row_frac
 from stoker.diagnose.own_evaluations import asked_ticks_frac, evaluated_at, own_evaluation
 from stoker.diagnose.own_steps import OwnMethod, own_loading, own_step
-from stoker.diagnose.places import call_site
+from stoker.diagnose.places import call_site, lines_of_the_step
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
 from stoker.model.host import HostRecord
@@ -72,6 +72,7 @@ def signals(summary: Summary) -> Signals | None:
         arrivals=met,
         waits_for_ranks_frac=_waits_for_ranks_frac(met, main.record.rank),
         env_calls_per_tick=_env_calls_per_tick(main),
+        step_lines=lines_of_the_step(main.record),
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         own_step=stepped,

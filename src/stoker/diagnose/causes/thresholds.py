@@ -84,6 +84,9 @@ which found Python at work, it launches and does not compute. Own, 2026-11-18.""
 GC_LINE_FRAC, GC_ONE_LINE_FRAC = 0.5, 0.9
 """Of the looks into collections: a line in which so many begin is named; one that has nearly all of them may
 well ask for them itself. Own, 2026-11."""
+NEARLY_ALL_FRAC = 0.8
+"""Of what is under the outermost call of a piece of code: the innermost that has so much of it is named. Own,
+2026-11."""
 LINES_APART = 2
 """Lines of a function no further apart are told as one: a loop and its body. Own, 2026-11."""
 
