@@ -60,6 +60,7 @@ class Recorder(Stages):
         "eval_candidate",
         "eval_edge",
         "eval_named",
+        "ended",
         "range_totals",
         "batch_rows",
         "given",
@@ -122,6 +123,7 @@ class Recorder(Stages):
         self.eval_candidate = None
         self.eval_edge = None
         self.eval_named = 0
+        self.ended = None  # when the training's batches last ran out
         self.range_totals = {}
         self.batch_rows = None
         self.given = None  # to a model with gradients: the shape

@@ -35,11 +35,17 @@ class Stages:
         """Gradients are no evaluation; a call without them, in eval mode, may be the first of one."""
         if self.stage is not wire.EVAL:
             if self.eval_candidate is None:
-                self.eval_candidate = self.last_tick()
+                last, ended = self.last_tick(), self.ended
+                self.eval_candidate = ended if ended is not None and ended.time > last.time else last
         elif not graph:
             self.eval_edge = None
         elif not self.eval_named:
             self._end_eval()
+
+    def batches_ended(self):
+        """The training's, whose workers were taken down: up to here it is no evaluation."""
+        self.replay()
+        self.ended = self.snapshot()
 
     def _begin_eval(self, since):
         self.eval_candidate = self.eval_edge = None

@@ -175,6 +175,21 @@ def test_evaluation_starts_after_the_last_tick_and_ends_with_the_next_batch(driv
     ]
 
 
+def test_an_evaluation_starts_after_the_training_took_down_its_workers(driven, recorder) -> None:
+    driven.tick(1.0)
+    driven.clock.now += 0.5
+    recorder.batches_ended()
+    for _ in range(3):
+        recorder.leave(recorder.data_begins())
+        driven.model(1.0, graph=False, training=False)
+    driven.tick(1.0)
+    recorder.leave(recorder.data_begins())
+    driven.model(1.0, graph=False, training=False)
+    recorder.leave(recorder.data_begins())
+    begun = [at.time - 1000.0 for stage, at in recorder.marks if stage == "eval"]
+    assert begun == [1.5, 5.5], "and where none were taken down since the last tick, there"
+
+
 def test_the_batch_after_an_evaluation_in_memory_is_the_trainings(driven, recorder) -> None:
     driven.tick(1.0)
     driven.model(1.0, graph=False, training=False)

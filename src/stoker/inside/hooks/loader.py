@@ -158,10 +158,13 @@ class LoaderHook(Hook):
             except Exception as error:
                 hook.fail(error, "call")
                 return original(iterator)
-            batch = None
+            batch, ended = None, False
             try:
                 batch = original(iterator)
                 return batch
+            except StopIteration:
+                ended = True
+                raise
             finally:
                 try:
                     if recorder.collected:
@@ -172,7 +175,10 @@ class LoaderHook(Hook):
                     recorder.phase = before
                     if loader is not None:
                         loader.trains = recorder.ticks != loader.ticks_before or bool(recorder.log)
-                        if batch is not None:
+                        if ended and loader.trains:
+                            loader.open_s += now - start
+                            recorder.batches_ended()
+                        elif batch is not None:
                             loader.batches += 1
                             loader.wait_s += now - start
                             if now - start > loader.wait_max_s:
