@@ -19,7 +19,7 @@ from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
 from stoker.diagnose.verdict import judge, verdict_on
 from stoker.model.finding import Outcome, Severity
-from stoker.model.record import PHASES, Loader, Place
+from stoker.model.record import PHASES, Line, Loader, Place
 from stoker.trials.knobs.advised import advised
 
 LINE = ("/home/me/train.py", 12, "step")
@@ -640,6 +640,8 @@ def test_workers_are_not_promised_more_than_the_cores_can_do() -> None:
     assert advised(crowded) == "num_workers=2"
     free = judge(replace(found, cores_used=0.3, allowed_cpu_pct=20.0)).findings[0]
     assert "at most" not in free.fixes[0].text
+    full = judge(replace(found, cores_used=1.95, allowed_cpu_pct=98.0)).findings[0]
+    assert ("all cores are in use" in full.fixes[0].text, advised(full)) == (True, None)
     slow = judge(replace(found, cores_used=0.3, loader=replace(own, fetch_ms=60.0))).findings[0]
     assert "(at most 1.3×" in slow.fixes[0].text, "two workers fetch 33 a second, it has 26 now"
 
@@ -661,6 +663,28 @@ def test_how_much_less_often(frac: float, times: int) -> None:
     assert told == f"save {times} times as seldom, and it takes 2 %"
     left = frac / times / (frac / times + 1 - frac)
     assert left <= 0.0200001
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("SK101", "(transformers: TrainingArguments(dataloader_num_workers=4))"),
+        ("SK102", "(transformers: TrainingArguments(dataloader_num_workers=4))"),
+        ("SK106", "(transformers: dataloader_persistent_workers=True)"),
+    ],
+)
+def test_a_library_that_makes_the_loader_has_its_own_word_for_workers(code: str, words: str) -> None:
+    trainer = ("/env/lib/python3.11/site-packages/transformers/trainer.py", 816, "Trainer._get_dataloader")
+
+    def fix(made: Line) -> str:
+        seen_by = FOUND[code].loader or view()
+        loader = replace(seen_by, loader=replace(seen_by.loader, made=Place(made, None)))
+        first = judge(replace(FOUND[code], loader=loader)).findings[0]
+        assert advised(first), "and the knob works all the same"
+        return first.fixes[0].text
+
+    assert words in fix(trainer)
+    assert "(" not in fix(("/home/me/train.py", 3, "make"))
 
 
 def test_quick_environments_are_not_for_processes() -> None:

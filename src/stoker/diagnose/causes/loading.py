@@ -6,6 +6,8 @@ The order matters: what makes "add workers" the wrong advice is asked first.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 from stoker.diagnose.causes.cause import number, share
@@ -35,6 +37,18 @@ SHARE_OUT = Fix(
     "    yield from self.rows[info.id :: info.num_workers] if info else self.rows",
 )
 """Before there are more."""
+
+
+_ARGUMENTS: Mapping[str, tuple[str, str]] = {
+    "transformers": ("TrainingArguments(dataloader_num_workers={})", "dataloader_persistent_workers=True"),
+    "skorch": ("NeuralNet(iterator_train__num_workers={})", "iterator_train__persistent_workers=True"),
+    "mmengine": ("train_dataloader=dict(num_workers={})", "train_dataloader=dict(persistent_workers=True)"),
+    "ultralytics": ("model.train(workers={})", ""),
+    "detectron2": ("cfg.DATALOADER.NUM_WORKERS = {}", ""),
+}
+"""Of libraries that make the loader themselves: what their user writes for the workers, and to keep them.
+Read in their sources, 2026-11."""
+_PACKAGE = re.compile(r"/(?:site|dist)-packages/(\w+)/")
 
 
 class Blame(StrEnum):
@@ -172,6 +186,15 @@ def worker_place(found: Signals) -> Place | None:
     if found.loader and not found.loader.workers and own:
         return own.place
     return Place(lines[0][0], lines[0][0]) if lines else None
+
+
+def with_library(found: Signals, workers: int | None = None) -> str:
+    """How so many workers, or to keep them, is asked of the library that makes the loader."""
+    made = found.loader.loader.made if found.loader else None
+    package = _PACKAGE.search(made.leaf[0]) if made is not None and made.leaf else None
+    many, keep = _ARGUMENTS.get(package[1] if package else "", ("", ""))
+    told = keep if workers is None else many.format(workers)
+    return f" ({package[1]}: {told})" if package and told else ""
 
 
 def read_whole_by_each(found: Signals) -> bool:

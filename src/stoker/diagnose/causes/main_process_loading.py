@@ -11,10 +11,16 @@ from stoker.diagnose.causes.loading import (
     evidence,
     faster_with,
     read_whole_by_each,
+    with_library,
     worker_place,
 )
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import HANDED_OVER_MS, LESS_FRAC, NOTE_FRAC
+from stoker.diagnose.causes.thresholds import (
+    HANDED_OVER_MS,
+    HEALTHY_CEILING,
+    LESS_FRAC,
+    NOTE_FRAC,
+)
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
@@ -31,6 +37,13 @@ _QUICK_FIXES = (
 )
 
 
+_IN_MEMORY = Fix("data that fits in memory: decode once, keep tensors, index them without a DataLoader")
+_NO_CORE_FIXES = (
+    Fix(
+        "make a sample cheaper: all cores are in use, workers would find none (smaller files, less to decode)"
+    ),
+    _IN_MEMORY,
+)
 _ITERATOR_FIXES = (
     Fix(
         "a loader whose workers make batches while the model computes",
@@ -96,22 +109,20 @@ def loaded(found: Signals) -> list[LineShare]:
 def _fixes(found: Signals) -> tuple[Fix, ...]:
     """As many workers as there are cores, to begin with; SK102 says when more are needed."""
     workers = max(1, min(WORKERS_MAX, int(found.cores_allowed or WORKERS_MAX)))
+    times, waits = faster_with(found, workers), found.host_pct["data"] / 100
+    if times is not None and times < HEALTHY_CEILING:
+        return _NO_CORE_FIXES
+    less = times is not None and times < LESS_FRAC / (1 - waits)
+    at_most = f" (at most {times:.2g}× on these cores)" if less else ""
     return (
         *([SHARE_OUT] if read_whole_by_each(found) else []),
         Fix(
-            f"let workers load while the model computes{_less_than_free(found, workers)}",
+            f"let workers load while the model computes{at_most}{with_library(found, workers)}",
             "DataLoader(dataset, …)",
             f"DataLoader(dataset, …, num_workers={workers}, persistent_workers=True)",
         ),
-        Fix("data that fits in memory: decode once, keep tensors, index them without a DataLoader"),
+        _IN_MEMORY,
     )
-
-
-def _less_than_free(found: Signals, workers: int) -> str:
-    times, waits = faster_with(found, workers), found.host_pct["data"] / 100
-    if times is None or times > LESS_FRAC / (1 - waits):
-        return ""
-    return f" (at most {times:.2g}× on these cores)"
 
 
 CAUSE = Cause(CODE, NAME, find)

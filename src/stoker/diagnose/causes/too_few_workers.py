@@ -12,6 +12,7 @@ from stoker.diagnose.causes.loading import (
     evidence,
     faster_with,
     read_whole_by_each,
+    with_library,
     worker_place,
 )
 from stoker.diagnose.causes.signals import Signals
@@ -43,7 +44,7 @@ def find(found: Signals) -> Finding | None:
         (
             *([SHARE_OUT] if read_whole_by_each(found) else []),
             Fix(
-                "more workers, up to the cores you may use",
+                f"more workers, up to the cores you may use{with_library(found, wanted)}",
                 f"DataLoader(dataset, num_workers={view.workers})",
                 f"DataLoader(dataset, num_workers={wanted}, persistent_workers=True)",
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.loading import Blame, blame, edge_frac
+from stoker.diagnose.causes.loading import Blame, blame, edge_frac, with_library
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
@@ -29,7 +29,7 @@ def find(found: Signals) -> Finding | None:
         "persistent_workers=True: the long ticks at epoch edges are gone",
         (
             Fix(
-                "keep the workers",
+                f"keep the workers{with_library(found)}",
                 f"DataLoader(dataset, num_workers={view.workers})",
                 f"DataLoader(dataset, num_workers={view.workers}, persistent_workers=True)",
             ),
