@@ -207,7 +207,8 @@ def _loader_block(summary: Summary, main: Trainer) -> list[Block]:
     view = main.loaders[0]
     loader = view.loader
     who = counted(view.workers, "worker") if view.workers else "the training thread (num_workers=0)"
-    parts = [f"{who}, batch {loader.batch_size or 'set by the sampler'}"]
+    whose = "made by the data set" if loader.iterable else "set by the sampler"
+    parts = [f"{who}, batch {loader.batch_size or whose}"]
     if view.sample_ms is not None:
         worst = f", slowest {milliseconds(view.sample_max_ms)}" if view.sample_max_ms else ""
         parts.append(f"one sample {milliseconds(view.sample_ms)}{worst}")
