@@ -172,9 +172,8 @@ class Pulse:
         (phase, after_model, modeled), notes, *stack = at_once(steps, nap_s)
         now = perf_counter()
         if len(stack) > 1 and now - moment > HELD_S and self.places.begins(stack):
-            del stack[
-                0
-            ]  # a call held the lock, or what it made was freed; it came at the next function's door
+            # A call held the lock, or what it made was freed; it came at the next function's door.
+            del stack[0]
         if self.stopping or not stack:
             return
         if notes and _in_collection(moment, notes, owner):
