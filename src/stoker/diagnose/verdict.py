@@ -11,6 +11,7 @@ from stoker.diagnose.causes.thresholds import (
     ASKED_PCT,
     BUSY_FOR_BATCH_PCT,
     COMPILED_PCT,
+    DRAM_LOW_PCT,
     HEALTHY_AT_MOST_PCT,
     HEALTHY_CEILING,
     HEALTHY_WORK_PCT,
@@ -79,9 +80,13 @@ def _what_work(found: Signals) -> str:
             f"whether it is evaluated too often: {asked_pct:.0f} % of the thread's time is the model without "
             "gradients; stoker run --eval module:function -- … counts an evaluation apart"
         )
-    if gpu is None or gpu.tensor_pct is None or gpu.chains is not None or gpu.tensor_pct >= TENSOR_FEW_PCT:
+    if gpu is None or gpu.tensor_pct is None or gpu.chains is not None:
+        return ""
+    much_memory = gpu.dram_pct is not None and gpu.dram_pct >= DRAM_LOW_PCT
+    if gpu.tensor_pct >= TENSOR_FEW_PCT and not much_memory:
         return ""
     plain = "" if gpu.fp32_pct is None else f", plain FP32 at {gpu.fp32_pct:.0f} %"
+    plain += f", memory traffic at {gpu.dram_pct:.0f} %" if much_memory else ""
     return (
         f"whether this work could be less: tensor cores are at {gpu.tensor_pct:.0f} %{plain}, and only the "
         "names of kernels say why; stoker run --deep -- …"

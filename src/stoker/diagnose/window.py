@@ -21,7 +21,8 @@ MISSING_FRAC, MISSING_S = 0.02, 1.5
 """The files of ticks may lack as much of the train stage, by share and by time, and still stand for it."""
 LONG_WARMUP_FRAC = 0.25
 KEPT_FRAC = 1 / 3
-"""Of the train stage: where less would be left, no warm-up is cut."""
+"""Of the train stage, but for the longest tick before: where less would be left, no warm-up is cut. (One
+pause early in a short run may be longer than all of its ticks.)"""
 FIRST_TICKS, FIRST_LONG, FIRST_MATTERS_FRAC = 3, 3.0, 0.01
 """One of the first ticks that takes so many times the usual, and such a share of the training, is set-up:
 what is made when it is first used (handles, plans, worker processes). It will not come again."""
@@ -109,7 +110,8 @@ def training_window(record: ProcessRecord, periods: Sequence[float] = ()) -> Win
     found, start_s = _judged(record, train, rows, whole, periods)
     steady = [part for span in train if (part := _after(span, start_s, rows)) is not None]
     content = sum_of(steady)
-    if content.t_s < KEPT_FRAC * whole.t_s or content.ticks < 2:
+    pause_s = max((tick.duration_s for tick in record.ticks if tick.end_s <= start_s), default=0.0)
+    if content.t_s < KEPT_FRAC * (whole.t_s - pause_s) or content.ticks < 2:
         remark = f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s"
         return Window(whole, 0.0, remark, found, _times(train))
     warmup_s = whole.t_s - content.t_s

@@ -396,6 +396,21 @@ def test_what_may_wait_for_other_reasons_is_not_of_the_interpreter() -> None:
     assert first.recoverable_frac == pytest.approx(0.2), "no more than the other threads compute"
 
 
+def test_where_the_models_calls_wait_for_the_interpreter_the_users_own_lines_do() -> None:
+    """They come late out of any call, and look hot."""
+    line = LineShare("other", PLACE, 15.0, 5, computes=0)
+    host = {"other": 15.0, "forward": 35.0, "backward": 50.0}
+    found = on_gpu(
+        {"other": 15.0}, host, gpu=gpu(idle_pct=39.0), lines=(line,), off_core_frac=0.27, others_cores=0.31
+    )
+    told = judge(found).findings
+    assert {one.code: one.recoverable_frac for one in told} == {"SK206": pytest.approx(0.27)}
+    computes = judge(replace(found, lines=(replace(line, computes=3),))).findings
+    assert [one.code for one in computes] == ["SK201", "SK206"]
+    waits = judge(replace(found, lines=(replace(line, waits_frac=0.9),))).findings
+    assert waits[0].code == "SK201", "for another process"
+
+
 def test_launches_that_wait_for_the_interpreter_are_not_too_many_launches() -> None:
     late = on_gpu(
         {},
@@ -428,6 +443,21 @@ def test_own_code_that_rests_while_own_processes_compute_takes_turns_with_them()
     assert codes(found) == ["SK303"]
     assert codes(replace(found, elsewhere_cores=0.0)) == ["SK201"], "nobody computes meanwhile"
     assert codes(replace(found, off_core_frac=0.1)) == ["SK201"], "it computes itself"
+
+
+def test_a_simulator_on_the_host_launches_nothing() -> None:
+    """By counters alone all of `other` is inferred to be launching, since it hands something over now and
+    then: what the simulator's answers are copied for."""
+    lines = (LineShare("other", PLACE, 36.0, 100, computes=0),)
+    host = {"other": 40.0, "h2d": 10.0, "infer": 10.0, "forward": 20.0, "backward": 20.0}
+    card = gpu(idle_pct=42.0, launching_pct={"other": 32.0, "infer": 8.0})
+    step = OwnMethod(0.9, PLACE, frozenset({LINE}))
+    copied = (BlockingLine("h2d", PLACE, 1.0, 10.0),)
+    found = on_gpu({}, host, gpu=card, lines=lines, own_step=step, blocking=copied)
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told == {"SK301": pytest.approx(0.29, abs=0.01), "SK402": pytest.approx(0.11, abs=0.01)}
+    on_the_card = {one.code: one.recoverable_frac for one in judge(replace(found, blocking=())).findings}
+    assert on_the_card["SK402"] == pytest.approx(0.40), "nothing is copied: it may launch"
 
 
 def test_lines_of_a_simulator_of_ones_own_are_told_with_it() -> None:

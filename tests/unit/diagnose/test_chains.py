@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 
-from stoker.diagnose.chains import CHAIN_LINKS, chains
+from stoker.diagnose.chains import CHAIN_KERNELS, chains
 from stoker.model.deep import Activity, DeviceEvent
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
@@ -18,6 +20,14 @@ def in_order(*names: str, stream: int = 7) -> list[DeviceEvent]:
     ]
 
 
+def lasting(*microseconds: float) -> list[DeviceEvent]:
+    ends = accumulate(1e-6 * one for one in microseconds)
+    return [
+        DeviceEvent(Activity.KERNEL, end - 1e-6 * one, end, 0, 7, ADD)
+        for end, one in zip(ends, microseconds, strict=True)
+    ]
+
+
 def test_a_long_chain_and_what_one_kernel_in_its_place_would_save() -> None:
     found = chains(in_order(*[ADD] * 10, *[GEMM] * 10))
     assert found is not None
@@ -26,13 +36,19 @@ def test_a_long_chain_and_what_one_kernel_in_its_place_would_save() -> None:
 
 
 def test_an_activation_after_each_product_is_no_chain() -> None:
-    found = chains(in_order(*[GEMM, *[ADD] * (CHAIN_LINKS - 1)] * 5))
+    found = chains(in_order(*[GEMM, *[ADD] * (CHAIN_KERNELS - 1)] * 5))
     assert found is not None
     assert (found.frac, found.saved_frac, found.links) == (0.0, 0.0, 0.0)
 
 
+def test_casts_that_take_next_to_no_time_do_not_make_a_chain_longer() -> None:
+    found = chains(lasting(73, 182, 7, 2, 35, 163, 162, 163))
+    assert found is not None
+    assert found.frac == 0.0
+
+
 def test_kernels_of_two_streams_make_no_chain() -> None:
-    half = CHAIN_LINKS // 2
+    half = CHAIN_KERNELS // 2
     found = chains(in_order(*[ADD] * half) + in_order(*[ADD] * half, stream=8))
     assert found is not None
     assert found.frac == 0.0

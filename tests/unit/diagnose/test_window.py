@@ -207,6 +207,12 @@ def test_a_first_tick_that_sets_things_up(make: Make, first_s: float, cut: bool)
     assert bool(training_window(replace(record, ticks=ticks)).warmup_s) is cut
 
 
+def test_a_pause_early_in_a_short_run_is_left_out(make: Make) -> None:
+    """As where a script measures something between its first, faster ticks and the rest: 12 s of 23."""
+    record = make.training({"forward": 1.0}, speeds=[2.0] * 3 + [1e-9] * 12 + [1.0] * 8, seconds=23)
+    assert training_window(record).seconds == pytest.approx(7.0)
+
+
 def test_a_process_without_rows_has_no_spans(make: Make) -> None:
     record = replace(make.training({"forward": 1.0}), seconds=(), marks=())
     assert spans(record) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import MAY_WAIT, Signals
-from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES
+from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES, WAITS_FRAC
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK206", "another Python thread holds the interpreter"
@@ -38,8 +38,19 @@ def held_frac(found: Signals) -> float:
     return min(held, others) if held >= HELD_FRAC else 0.0
 
 
-def find(found: Signals) -> Finding | None:
+def held_in_own_code_frac(found: Signals) -> float:
+    """Of the window, beside that: where the model's calls wait for the interpreter, so does the user's own
+    code, unless it is found computing, or waiting for something else."""
     held = held_frac(found)
+    own = [line for line in found.lines if line.phase == "other"]
+    idle = all(line.computes == 0 and line.waits_frac < WAITS_FRAC for line in own)
+    if not held or not own or not idle:
+        return 0.0
+    return max(0.0, min(found.host_pct["other"] / 100, (found.others_cores or 0.0) - held))
+
+
+def find(found: Signals) -> Finding | None:
+    held = held_frac(found) + held_in_own_code_frac(found)
     return finding(
         CODE,
         NAME,
@@ -47,7 +58,7 @@ def find(found: Signals) -> Finding | None:
         found.lost_of_waiting(held),
         found.lost_of if found.gpu else "time inside the model's calls",
         [
-            share("of the window the model's calls wait, and not for a core", held, "schedstat"),
+            share("of the window the training thread waits, and not for a core", held, "schedstat"),
             number(
                 "{} cores are used by other threads that run Python", found.others_cores, "cores", "looks"
             ),

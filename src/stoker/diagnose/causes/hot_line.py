@@ -7,6 +7,7 @@ import math
 from stoker.diagnose.causes.allocator_thrash import emptying_line, hides_the_rest, thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.checkpoint_stall import find as checkpoint_stall
+from stoker.diagnose.causes.held_interpreter import held_in_own_code_frac
 from stoker.diagnose.causes.main_process_loading import loaded
 from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
@@ -210,8 +211,11 @@ def _where(line: LineShare) -> tuple[str, str, int]:
 
 
 def _lost(found: Signals, group: list[LineShare]) -> float:
-    beside = _launching(found, group) if group and group[0].phase == "loss" else 0.0
-    return sum(map(found.line_lost, group)) + beside * _part(found, group)
+    if not group:
+        return 0.0
+    beside = _launching(found, group) if group[0].phase == "loss" else 0.0
+    held = held_in_own_code_frac(found) if group[0].phase == "other" else 0.0
+    return max(0.0, sum(map(found.line_lost, group)) + (beside - held) * _part(found, group))
 
 
 def _launching(found: Signals, group: list[LineShare]) -> float:

@@ -8,6 +8,7 @@ from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.held_interpreter import held_frac
 from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
+from stoker.diagnose.causes.serial_env import simulated_launching
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.single_inference import launching_beside
@@ -66,10 +67,11 @@ def find(found: Signals) -> Finding | None:
 
 def _own(found: Signals) -> dict[str, float]:
     """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads. What lies in
-    a few lines of the user's own code is of those, and what the host computes in the model's calls is no
-    launching."""
+    a few lines of the user's own code is of those, or of the simulator that they are, and what the host
+    computes in the model's calls is no launching."""
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
     hot = {phase: 100 * frac for phase, frac in hot_launching(found).items()}
+    hot["other"] = hot.get("other", 0.0) + 100 * simulated_launching(found)
     taken = {**host_computes_pct(found), **hot}
     memory, copies = driver_memory_pct(found), found.hidden_copies_pct()
     for phase, pct in launching.items():

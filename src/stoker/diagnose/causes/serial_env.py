@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES, QUICK_STEP_MS
+from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES, QUICK_STEP_MS, SYNCS_PER_TICK
 from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
@@ -86,6 +86,15 @@ def simulated(found: Signals) -> list[LineShare]:
 def simulated_frac(found: Signals) -> float:
     """Of the window, lost in it."""
     return found.own_part_lost(found.own_step) if found.own_step is not None and find(found) else 0.0
+
+
+def simulated_launching(found: Signals) -> float:
+    """Of the window: what of it was inferred to be launching, where its answers are handed to the GPU, or
+    read from it, so that it computes on the host. (One on the GPU launches.)"""
+    if found.gpu is None or found.gpu.own_launches or not found.own_step or not simulated_frac(found):
+        return 0.0
+    handed = any(line.phase in ("h2d", "sync") and line.per_tick >= SYNCS_PER_TICK for line in found.blocking)
+    return found.own_launching() * min(1.0, found.own_step.frac) if handed else 0.0
 
 
 def serial(found: Signals) -> bool:
