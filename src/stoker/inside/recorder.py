@@ -8,15 +8,13 @@ import threading
 import weakref
 from time import perf_counter, sleep
 
-from . import wire
+from . import retelling, wire
+from .retelling import STOPPED_AFTER
 from .stages import EDGE, Snapshot, Stages
 from .thinning import Thinning
 from .wire import BACKWARD, COMPILE, DATA, FORWARD, GC, INFER, LOSS, OPTIM, OTHER, THIN
 
 _get_ident = threading.get_ident
-
-# Steps of other optimizers after which the one that ticked counts as done.
-STOPPED_AFTER = 500
 
 # Inside these a module's call is part of what already runs: a layer of the model, a recomputed block.
 TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE, THIN) for phase in range(THIN + 1))
@@ -406,9 +404,11 @@ class Recorder(Stages):
             return
         now = self.since, self.totals, self.pending_infer_s, self.phase, self.within
         self.replaying = True  # first: whoever looks from outside between these lines looks again
-        log, self.log, ticks = self.log, [], self.ticks
+        log, self.log, ticks, at = self.log, [], self.ticks, 0
         try:
-            for ends, subject, end, since, totals, waits, phase, within in log:
+            while (at := retelling.told(self, log, at)) < len(log):
+                ends, subject, end, since, totals, waits, phase, within = log[at]
+                at += 1
                 if since != end:
                     totals = totals.copy()
                     totals[phase] += end - since
