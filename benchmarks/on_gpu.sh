@@ -82,7 +82,7 @@ steady() { # each long enough for three claims of 3000 ticks
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/machine.txt"
 for part in "$@"; do
     case $part in
-    tests) python3 tests/gpu/together.py 2>&1 | tee "$out/gpu-test.txt" ;;
+    tests) python3 tests/gpu/together.py ${TESTS:-} 2>&1 | tee "$out/gpu-test.txt" ;;
     pages) pages >"$out/pages.txt" 2>&1 && tail -c 9000 "$out/pages.txt" ;;
     busy) measured gpu_busy benchmarks/accuracy/gpu_busy.py ;;
     calls) measured nvml_calls benchmarks/overhead/nvml_calls.py ;;

@@ -3,6 +3,8 @@
 Most of their time goes into starting Python, torch and CUDA. First those that ask only whether a training is
 the same training; then those marked `alone`, whose trainings take turns on the card (scripts/turn.py) while
 the next ones start; last, those that refuse a card on which somebody else is.
+
+    python tests/gpu/together.py [unchanged]        the first of these alone
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def main() -> int:
     began_s, failed = time.perf_counter(), 0
     print(f"code {measured_code()}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for marks, at_once in PARTS:
+        for marks, at_once in PARTS[: 1 if sys.argv[1:] == ["unchanged"] else None]:
             settings = {"STOKER_TEST_KEPT": folder}
             if marks == "gpu and alone":
                 settings["STOKER_TEST_TURN"] = f"stoker-{Path(folder).name}"

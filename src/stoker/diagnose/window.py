@@ -23,6 +23,8 @@ LONG_WARMUP_FRAC = 0.25
 KEPT_FRAC = 1 / 3
 """Of the train stage, but for the longest tick before: where less would be left, no warm-up is cut. (One
 pause early in a short run may be longer than all of its ticks.)"""
+KEPT_S = 2.0
+"""With less than this nothing could be told at all."""
 FIRST_TICKS, FIRST_LONG, FIRST_MATTERS_FRAC = 3, 3.0, 0.01
 """One of the first ticks that takes so many times the usual, and such a share of the training, is set-up:
 what is made when it is first used (handles, plans, worker processes). It will not come again."""
@@ -111,7 +113,7 @@ def training_window(record: ProcessRecord, periods: Sequence[float] = ()) -> Win
     steady = [part for span in train if (part := _after(span, start_s, rows)) is not None]
     content = sum_of(steady)
     pause_s = max((tick.duration_s for tick in record.ticks if tick.end_s <= start_s), default=0.0)
-    if content.t_s < KEPT_FRAC * (whole.t_s - pause_s) or content.ticks < 2:
+    if content.t_s < max(KEPT_FRAC * (whole.t_s - pause_s), KEPT_S) or content.ticks < 2:
         remark = f"too short to cut a warm-up: {whole.ticks} ticks in {whole.t_s:.1f} s"
         return Window(whole, 0.0, remark, found, _times(train))
     warmup_s = whole.t_s - content.t_s

@@ -17,12 +17,12 @@ STOPPED_AFTER = 500
 """Steps of other optimizers after which the one that ticked counts as done."""
 
 
-def told(recorder, log, at):
+def told(recorder, log, first):
     """The number of the first one that was not told of."""
     thinning, steps = recorder.thinning, recorder.steps
     before = thinning.before
     if not (before and steps and thinning.active and recorder.stage is TRAIN) or recorder.usual is STARTUP:
-        return at
+        return first
     optimizers, symbols, repeats, rows = (
         recorder.optimizers,
         recorder.symbols,
@@ -33,7 +33,7 @@ def told(recorder, log, at):
     alive, ticks, env_steps = recorder.alive[ticking], recorder.ticks, recorder.env_steps
     start, passed, last, tick = thinning.start, before[THIN], None, None
     try:
-        for at in range(at, len(log)):
+        for at in range(first, len(log)):
             entry = log[at]
             ends, subject, end, since, totals, waits, phase, within = entry
             if phase != THIN or within or type(subject) is not int:

@@ -411,6 +411,19 @@ def test_where_the_models_calls_wait_for_the_interpreter_the_users_own_lines_do(
     assert waits[0].code == "SK201", "for another process"
 
 
+def test_a_thread_that_waits_for_the_gpu_stays_on_its_core() -> None:
+    """What it is off its core it spends elsewhere: with 40 % in reads, too, the rest waits for the
+    interpreter."""
+    host = {"sync": 40.0, "forward": 30.0, "backward": 30.0}
+    read = (BlockingLine("sync", PLACE, 0.1, 40.0),)
+    card = gpu(idle_pct=36.0, host_alone_pct={"forward": 11.0}, launching_pct={"backward": 8.0})
+    found = on_gpu({"forward": 11.0}, host, gpu=card, blocking=read, off_core_frac=0.3, others_cores=0.36)
+    told = judge(found).findings
+    assert {one.code: one.recoverable_frac for one in told} == {"SK206": pytest.approx(0.3)}
+    on_cpu = seen(host, off_core_frac=0.3, others_cores=0.36)
+    assert "SK206" not in codes(on_cpu), "there it may be the reads"
+
+
 def test_launches_that_wait_for_the_interpreter_are_not_too_many_launches() -> None:
     late = on_gpu(
         {},
@@ -458,6 +471,66 @@ def test_a_simulator_on_the_host_launches_nothing() -> None:
     assert told == {"SK301": pytest.approx(0.29, abs=0.01), "SK402": pytest.approx(0.11, abs=0.01)}
     on_the_card = {one.code: one.recoverable_frac for one in judge(replace(found, blocking=())).findings}
     assert on_the_card["SK402"] == pytest.approx(0.40), "nothing is copied: it may launch"
+
+
+def test_who_waits_for_other_processes_launches_nothing() -> None:
+    lines = (LineShare("other", PLACE, 36.0, 100, waits_frac=1.0),)
+    host = {"other": 38.0, "sync": 36.0, "forward": 10.0, "backward": 16.0}
+    card = gpu(idle_pct=41.0, launching_pct={"other": 32.0, "forward": 6.0})
+    found = on_gpu({}, host, gpu=card, lines=lines, elsewhere_cores=2.0)
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told["SK303"] == pytest.approx(0.30, abs=0.01)
+    assert told["SK402"] == pytest.approx(0.08, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("median_us", "memory_frac", "code"),
+    [(12.8, 0.03, "SK404"), (1.4, 0.03, "SK402"), (12.8, 0.7, "SK402"), (None, 0.03, "SK402")],
+)
+def test_kernels_that_more_rows_would_make_longer(
+    median_us: float | None, memory_frac: float, code: str
+) -> None:
+    card = gpu(
+        idle_pct=30.0,
+        launching_pct={"forward": 9.0, "backward": 3.0},
+        unexplained_pct=10.0,
+        memory_frac=memory_frac,
+        median_kernel_us=median_us,
+        real_work_pct=59.0,
+        busy_pct=70.0,
+    )
+    found = on_gpu({}, {"forward": 40.0, "backward": 60.0}, gpu=card)
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told == {code: pytest.approx(0.12)}
+
+
+def test_the_optimizers_launches_do_not_grow_with_the_batch() -> None:
+    card = gpu(
+        idle_pct=30.0, launching_pct={"optim": 20.0, "forward": 6.0}, memory_frac=0.03, median_kernel_us=9.0
+    )
+    assert codes(on_gpu({}, {"optim": 40.0, "forward": 60.0}, gpu=card))[0] == "SK402"
+
+
+def test_reads_of_answers_asked_for_one_by_one_are_of_the_asking() -> None:
+    ask = Place(("/home/me/train.py", 47, "one_by_one"), None)
+    host = {"sync": 33.0, "infer": 14.0, "forward": 20.0, "backward": 33.0}
+    card = gpu(idle_pct=40.0, launching_pct={"infer": 13.0})
+    reads = (BlockingLine("sync", ask, 44.0, 33.0),)
+    found = on_gpu({"sync": 3.0}, host, gpu=card, blocking=reads, one_row_frac=0.9, call_sites={"infer": ask})
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told == {"SK302": pytest.approx(0.13 * 0.9 + 0.03, abs=0.001)}
+    elsewhere = Place(("/home/me/train.py", 80, "log"), None)
+    logs = replace(found, blocking=(BlockingLine("sync", elsewhere, 44.0, 33.0),))
+    assert "SK401" in codes(logs), "another line reads"
+
+
+def test_workers_that_crowd_the_training_thread_out_are_not_too_few() -> None:
+    """Their share of the cores is below 90 % by a little, and the training thread waits for one."""
+    busy = replace(
+        loading(loader=view(cpu_frac=0.73)), cores_allowed=2.0, cores_used=1.8, allowed_cpu_pct=89.0
+    )
+    assert codes(busy)[0] == "SK102"
+    assert codes(replace(busy, core_wait_frac=0.34))[0] == "SK103"
 
 
 def test_lines_of_a_simulator_of_ones_own_are_told_with_it() -> None:

@@ -213,6 +213,15 @@ def test_a_pause_early_in_a_short_run_is_left_out(make: Make) -> None:
     assert training_window(record).seconds == pytest.approx(7.0)
 
 
+def test_no_warm_up_is_cut_where_nothing_could_be_told_of_the_rest(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = make.training({"forward": 1.0}, speeds=[0.5] * 3 + [1.0] * 3, seconds=6, ticks_per_s=100)
+    assert training_window(record).seconds == pytest.approx(3.0)
+    monkeypatch.setattr("stoker.diagnose.window.KEPT_S", 3.5)
+    assert training_window(record).seconds == pytest.approx(6.0)
+
+
 def test_a_process_without_rows_has_no_spans(make: Make) -> None:
     record = replace(make.training({"forward": 1.0}), seconds=(), marks=())
     assert spans(record) == []

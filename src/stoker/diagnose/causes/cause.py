@@ -106,6 +106,10 @@ def without_ceiling(
     )
 
 
+def as_frac(pct: float | None) -> float | None:
+    return None if pct is None else pct / 100
+
+
 def share(text: str, frac: float | None, source: str) -> Evidence | None:
     """`text` with its figure in %; None where there is none."""
     if frac is None:

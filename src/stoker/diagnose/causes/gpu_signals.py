@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stoker.diagnose.causes.thresholds import LITTLE_WORK_FRAC
+from stoker.diagnose.causes.thresholds import LAUNCH_US, LITTLE_WORK_FRAC, MEMORY_FREE_FRAC
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.deep import usual_busy_frac
 from stoker.diagnose.gpu_use import GpuUse
@@ -54,11 +54,20 @@ class GpuSignals:
     """Of the window, by phase: memory is asked of the driver or given back; from a deep window."""
     own_launches: bool = False
     """The user's own code launches and does hardly anything else: from a deep window."""
+    median_kernel_us: float | None = None
+    """From a deep window."""
 
 
 def works_little(busy_pct: float | None, real_pct: float | None) -> bool:
     """While it is busy: something runs, on few of its multiprocessors."""
     return busy_pct is not None and real_pct is not None and real_pct < LITTLE_WORK_FRAC * busy_pct
+
+
+def grows_with_the_batch(gpu: GpuSignals) -> bool:
+    """Most kernels take longer than a launch does, so that with more rows they would hide the launches; and
+    there is room for those."""
+    room = gpu.alone and gpu.memory_frac is not None and gpu.memory_frac < MEMORY_FREE_FRAC
+    return room and gpu.median_kernel_us is not None and gpu.median_kernel_us >= LAUNCH_US
 
 
 def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:
@@ -91,6 +100,7 @@ def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:
         fp32_pct=view.fp32_pct if view else None,
         driver_memory_pct=_driver_memory_pct(use, main),
         own_launches=budget.own_launches,
+        median_kernel_us=deep.median_kernel_us if deep else None,
         host_alone_pct={
             cause.phase: cause.idle_pct or 0.0 for cause in budget.phases if cause.phase in COMPUTE
         },

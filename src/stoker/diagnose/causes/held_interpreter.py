@@ -7,7 +7,7 @@ in Python, after up to 5 ms. The model's own calls become longer, and look like 
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.signals import MAY_WAIT, Signals
+from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES, WAITS_FRAC
 from stoker.model.finding import Finding, Fix
 
@@ -33,7 +33,7 @@ def held_frac(found: Signals) -> float:
     off, others = found.off_core_frac, found.others_cores
     if off is None or others is None or others < OTHERS_CORES:
         return 0.0
-    may_wait = [*MAY_WAIT, "other", *([] if found.loss_is_work else ["loss"])]
+    may_wait = [*found.may_wait, "other", *([] if found.loss_is_work else ["loss"])]
     held = off - sum(found.host_pct[phase] for phase in may_wait) / 100
     return min(held, others) if held >= HELD_FRAC else 0.0
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.allocator_thrash import driver_memory_pct, hides_the_rest
-from stoker.diagnose.causes.cause import Cause, finding, share
+from stoker.diagnose.causes.cause import Cause, as_frac, finding, share
 from stoker.diagnose.causes.cores_exhausted import starved
+from stoker.diagnose.causes.gpu_signals import grows_with_the_batch
 from stoker.diagnose.causes.held_interpreter import held_frac
 from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
@@ -12,10 +13,13 @@ from stoker.diagnose.causes.serial_env import simulated_launching
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.single_inference import launching_beside
-from stoker.diagnose.causes.thresholds import WARNING_FRAC
+from stoker.diagnose.causes.thresholds import MOST_IDLE_FRAC, WARNING_FRAC
+from stoker.diagnose.causes.turns import waiting_launching
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK402", "launch-bound"
+_WITH_THE_BATCH = ("forward", "loss", "backward")
+"""Phases whose kernels have the batch's rows."""
 _FIXES = (
     Fix(
         "let torch.compile fuse and graph",
@@ -40,6 +44,8 @@ def find(found: Signals) -> Finding | None:
     if found.gpu is None or split(found) or hides_the_rest(found) or starved(found):
         return None
     launching = {phase: pct for phase, pct in _own(found).items() if pct > 0}
+    if _more_rows_would_hide_it(found):
+        launching = {phase: pct for phase, pct in launching.items() if phase not in _WITH_THE_BATCH}
     if single_inference(found):
         beside_pct = 100 * launching_beside(found)
         launching = {**launching, "infer": 0.0, "other": max(0.0, launching.get("other", 0.0) - beside_pct)}
@@ -57,7 +63,7 @@ def find(found: Signals) -> Finding | None:
         found.lost_of,
         [
             share("of the window the GPU waits for a launch (inferred)", lost, found.gpu.source),
-            share("is real work", _frac(found.gpu.real_work_pct), found.gpu.real_work_source),
+            share("is real work", as_frac(found.gpu.real_work_pct), found.gpu.real_work_source),
         ],
         "a batch twice as large takes about as long a tick",
         _FIXES,
@@ -65,13 +71,33 @@ def find(found: Signals) -> Finding | None:
     )
 
 
+def of_the_batch(found: Signals) -> float:
+    """Of the window: the model waits for launches that more rows to a kernel would hide (SK404)."""
+    if not _more_rows_would_hide_it(found) or split(found) or starved(found):
+        return 0.0
+    return max(0.0, _waits_of_the_model_pct(found) / 100 - held_frac(found) - found.without_core())
+
+
+def _more_rows_would_hide_it(found: Signals) -> bool:
+    """The kernels would grow with the batch, and hardly anything else makes the GPU idle."""
+    if found.gpu is None or not grows_with_the_batch(found.gpu):
+        return False
+    told_pct = _waits_of_the_model_pct(found) + found.gpu.unexplained_pct
+    return told_pct >= MOST_IDLE_FRAC * (found.gpu.idle_pct or 0.0)
+
+
+def _waits_of_the_model_pct(found: Signals) -> float:
+    launching = _own(found)
+    return sum(launching.get(phase, 0.0) for phase in _WITH_THE_BATCH)
+
+
 def _own(found: Signals) -> dict[str, float]:
     """By phase. Between many reads a tick each launch finds the GPU empty: that is of the reads. What lies in
-    a few lines of the user's own code is of those, or of the simulator that they are, and what the host
-    computes in the model's calls is no launching."""
+    a few lines of the user's own code is of those, or of the simulator or the wait for other processes that
+    they are, and what the host computes in the model's calls is no launching."""
     launching = dict(found.gpu.launching_pct) if found.gpu else {}
     hot = {phase: 100 * frac for phase, frac in hot_launching(found).items()}
-    hot["other"] = hot.get("other", 0.0) + 100 * simulated_launching(found)
+    hot["other"] = hot.get("other", 0.0) + 100 * (simulated_launching(found) + waiting_launching(found))
     taken = {**host_computes_pct(found), **hot}
     memory, copies = driver_memory_pct(found), found.hidden_copies_pct()
     for phase, pct in launching.items():
@@ -81,10 +107,6 @@ def _own(found: Signals) -> dict[str, float]:
     if found.reads_storm():
         return {phase: pct for phase, pct in launching.items() if phase not in ("other", "loss")}
     return launching
-
-
-def _frac(pct: float | None) -> float | None:
-    return None if pct is None else pct / 100
 
 
 CAUSE = Cause(CODE, NAME, find)

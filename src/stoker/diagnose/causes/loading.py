@@ -76,7 +76,7 @@ def blame(found: Signals) -> Blame | None:
         return Blame.COLLATE
     if _waits(found):
         return Blame.STORAGE
-    return Blame.CORES if _no_core_left(found) else Blame.WORKERS
+    return Blame.CORES if _no_core_left(found) or _crowds_itself(found) else Blame.WORKERS
 
 
 def _no_core_left(found: Signals) -> bool:
@@ -90,8 +90,8 @@ def _no_core_left(found: Signals) -> bool:
 
 
 def _crowds_itself(found: Signals) -> bool:
-    """The training thread waits for a core, and the run has most of them, its workers a good part: batches
-    that are ready are taken over late, too."""
+    """The training thread waits for a core, and the run has most of them, its workers a good part: more of
+    those would take more from it, and batches that are ready are taken over late, too."""
     view, used, allowed = found.loader, found.cores_used, found.cores_allowed
     if view is None or used is None or allowed is None or used < OWN_CORES_FRAC * allowed:
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.cores_exhausted import starved
+from stoker.diagnose.causes.held_interpreter import held_frac
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import CPU_TRAINED_FRAC, NOTE_FRAC
 from stoker.model.finding import Finding, Fix
@@ -34,8 +35,9 @@ def split(found: Signals) -> bool:
 
 def host_computes_pct(found: Signals) -> dict[str, float]:
     """Of the window, in the model's calls and, where there, in backward: the host computes by itself. Empty
-    where that is too little to speak of, or has another reason: no core, or memory that is asked for again
-    and again. Acting is left out: a small policy for it may well be on the CPU."""
+    where that is too little to speak of, or has another reason: no core, an interpreter that another thread
+    holds, or memory that is asked for again and again. Acting is left out: a small policy for it may well be
+    on the CPU."""
     if found.gpu is None or thrashing(found) or starved(found):
         return {}
     alone, infer_pct = found.gpu.host_alone_pct, found.host_pct["infer"]
@@ -45,7 +47,7 @@ def host_computes_pct(found: Signals) -> dict[str, float]:
         return {}
     told = {**calls, "backward": alone.get("backward", 0.0) if calls["forward"] else 0.0}
     whole_pct = sum(told.values())
-    left = max(0.0, 1 - 100 * found.without_core() / whole_pct)
+    left = max(0.0, 1 - 100 * (found.without_core() + held_frac(found)) / whole_pct)
     return {phase: pct * left for phase, pct in told.items()} if whole_pct * left >= 100 * NOTE_FRAC else {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.evaluation_stall import evaluated_frac
-from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.causes.signals import BlockingLine, Signals
 from stoker.diagnose.causes.thresholds import AROUND_MAX, ENVS_ONE, LINES_APART, ONE_ROW_FRAC
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Evidence, Finding, Fix
@@ -67,6 +67,21 @@ def around_the_call(found: Signals) -> list[LineShare]:
     return own if sum(one.pct for one in own) <= AROUND_MAX * asking else []
 
 
+def reads_of_answers(found: Signals) -> list[BlockingLine]:
+    """In the line that asks, or beside it: each answer is fetched by itself."""
+    site = found.call_sites.get("infer")
+    if site is None or site.leaf is None or not (_one_env(found) or _row_by_row(found)):
+        return []
+    path, number, function = site.leaf
+    reads = [one for one in found.blocking if one.phase == "sync" and one.per_tick > 1 and one.place.leaf]
+    return [
+        one
+        for one in reads
+        if one.place.leaf
+        if one.place.leaf[::2] == (path, function) and abs(one.place.leaf[1] - number) <= LINES_APART
+    ]
+
+
 def _asking_pct(found: Signals) -> float:
     """Of the window, in the model's calls for one row."""
     infer_pct = found.host_pct["infer"]
@@ -109,8 +124,11 @@ def acting_lost(found: Signals) -> float:
         return 0.0
     launching = found.gpu.launching_pct.get("infer", 0.0) / 100 if found.gpu else 0.0
     copies = found.hidden_copies_pct()["infer"] / 100
-    lost = max(0.0, found.lost("infer") + launching - copies)
-    return lost * _asking_pct(found) / infer_pct + sum(map(found.line_lost, around_the_call(found)))
+    lost = max(0.0, found.lost("infer") + launching - copies) * _asking_pct(found) / infer_pct
+    waits_pct = found.host_pct["sync"]
+    reads_part = min(1.0, sum(one.pct for one in reads_of_answers(found)) / waits_pct) if waits_pct else 0.0
+    lost += found.lost("sync") * reads_part if found.gpu else 0.0
+    return lost + sum(map(found.line_lost, around_the_call(found)))
 
 
 def launching_beside(found: Signals) -> float:

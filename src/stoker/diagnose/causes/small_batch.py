@@ -1,10 +1,11 @@
-"""SK404: the GPU is busy with kernels too small to fill it, or mostly with the weights, and has memory to
-spare."""
+"""SK404: the GPU is busy with kernels too small to fill it, or mostly with the weights, or waits for the next
+of kernels that more rows would make longer; and has memory to spare."""
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import LITTLE_WORK, Cause, finding, share
+from stoker.diagnose.causes.cause import LITTLE_WORK, Cause, as_frac, finding, number, share
 from stoker.diagnose.causes.gpu_signals import GpuSignals, works_little
+from stoker.diagnose.causes.launch_bound import of_the_batch
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT, MEMORY_FREE_FRAC, WEIGHTS_FRAC
 from stoker.model.finding import Finding, Fix
@@ -15,6 +16,7 @@ _WEIGHTS = (
     "much of the GPU's work is the optimizer's, the same whatever the batch",
     "GPU time that a larger batch shares out",
 )
+_WAITS = "the GPU waits for the next kernel, and most would take longer, not more often, with more rows"
 _FIXES = (
     Fix(
         "a larger batch; it changes the training: keep the learning-rate rule and check the result",
@@ -28,29 +30,40 @@ _FIXES = (
 
 def find(found: Signals) -> Finding | None:
     gpu = found.gpu
-    if gpu is None or not gpu.alone or gpu.busy_pct is None or gpu.real_work_pct is None:
+    if gpu is None or not gpu.alone or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
         return None
-    busy_pct = gpu.busy_pct - 100 * found.waits_for_ranks_frac  # it may spin in a collective
-    if busy_pct < BUSY_FOR_BATCH_PCT or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
-        return None
-    little_pct = busy_pct - gpu.real_work_pct if works_little(busy_pct, gpu.real_work_pct) else 0.0
-    weights_pct = busy_pct * _over_weights(gpu)
-    says, of = _WEIGHTS if weights_pct > little_pct else _LITTLE
+    busy, waits = _while_busy(found, gpu), of_the_batch(found)
+    says, of, lost = max(busy, (_WAITS, found.lost_of, waits), key=lambda one: one[2])
     return finding(
         CODE,
         NAME,
         f"{says}, and most of its memory is free",
-        max(little_pct, weights_pct) / 100,
+        lost,
         of,
         [
-            share("of the window the GPU is busy", gpu.busy_pct / 100, "gpm or nvml"),
-            share("is real work", gpu.real_work_pct / 100, gpu.real_work_source),
+            share("of the window the GPU is busy", as_frac(gpu.busy_pct), "gpm or nvml"),
+            share("is real work", as_frac(gpu.real_work_pct), gpu.real_work_source),
+            share("of the window it waits for the model's next kernel", waits or None, gpu.source),
+            number("half of the kernels take longer than {} us", gpu.median_kernel_us, "us", "deep")
+            if waits
+            else None,
             share("of kernel time is the optimizer's and the like", gpu.weights_frac or None, "deep"),
             share("of its memory is in use", gpu.memory_frac, "nvml"),
         ],
         "twice the batch takes much less than twice as long a tick",
         _FIXES,
     )
+
+
+def _while_busy(found: Signals, gpu: GpuSignals) -> tuple[str, str, float]:
+    """What is the matter, of what, and how much of the window."""
+    busy_pct = (gpu.busy_pct or 0.0) - 100 * found.waits_for_ranks_frac  # it may spin in a collective
+    if busy_pct < BUSY_FOR_BATCH_PCT or gpu.real_work_pct is None:
+        return (*_LITTLE, 0.0)
+    little_pct = busy_pct - gpu.real_work_pct if works_little(busy_pct, gpu.real_work_pct) else 0.0
+    weights_pct = busy_pct * _over_weights(gpu)
+    kind = _WEIGHTS if weights_pct > little_pct else _LITTLE
+    return (*kind, max(little_pct, weights_pct) / 100)
 
 
 def _over_weights(gpu: GpuSignals) -> float:

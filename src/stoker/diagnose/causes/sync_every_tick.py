@@ -7,6 +7,7 @@ from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.serial_env import simulated_frac
 from stoker.diagnose.causes.signals import BlockingLine, Signals
 from stoker.diagnose.causes.single_inference import find as single_inference
+from stoker.diagnose.causes.single_inference import reads_of_answers
 from stoker.diagnose.causes.thresholds import SYNCS_PER_TICK
 from stoker.diagnose.causes.turns import waited_in
 from stoker.model.finding import Finding, Fix
@@ -82,10 +83,12 @@ def recoverable(found: Signals, waiting_pct: float) -> float:
 
 def _frequent(found: Signals) -> list[BlockingLine]:
     """Those of most ticks; a copy that waits for nothing has no time. Reads of actions, one for each call of
-    an environment, are of SK302 where that is found."""
-    acting = 1.1 * found.env_calls_per_tick if single_inference(found) else 0.0
-    least = max(SYNCS_PER_TICK, acting)
-    return [line for line in found.blocking if line.phase == "sync" and line.per_tick >= least]
+    an environment or each row that is asked for, are of SK302 where that is found."""
+    asking = single_inference(found) is not None
+    least = max(SYNCS_PER_TICK, 1.1 * found.env_calls_per_tick if asking else 0.0)
+    answers = reads_of_answers(found) if asking else []
+    reads = [line for line in found.blocking if line.phase == "sync" and line.per_tick >= least]
+    return [line for line in reads if line not in answers]
 
 
 CAUSE = Cause(CODE, NAME, find)

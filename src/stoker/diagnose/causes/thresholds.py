@@ -149,6 +149,13 @@ double a batch must fit with room. 2026-11."""
 WEIGHTS_FRAC = 0.25
 """Of kernel time, in kernels over all weights: one training of 192 rows on an H200 had 37 %, a hundred others
 at most 12 % (2026-11-19, `diagnose/deep.py`). Own."""
+LAUNCH_US = 5.0
+"""A launch takes 5 to 20 us (HTA's documentation, read 2026-11). Of trainings on an H200 in which the model
+waits for launches, those of many tiny kernels had a median of 0.9 to 1.4 us, one whose batch was too small
+12.8 (2026-11-19). Own."""
+MOST_IDLE_FRAC = 0.5
+"""Of the GPU's idle time, the model's launches with what is not explained: with less, a larger batch is not
+what it waits for. Own, 2026-11."""
 TENSOR_OFF_PCT = 1.0
 TENSOR_WORK_PCT = 50.0
 DRAM_LOW_PCT = 50.0

@@ -40,6 +40,11 @@ def waited_in(found: Signals) -> list[LineShare]:
     return found.waits_for_own_processes() if _own_processes(found) is not None else []
 
 
+def waiting_launching(found: Signals) -> float:
+    """Of the window: what of it was inferred to be launching. Nothing is launched while it waits."""
+    return found.own_launching() * min(1.0, sum(map(found.line_part, waited_in(found))))
+
+
 def _environments(found: Signals) -> Finding | None:
     if found.env_steps_per_s is None or serial(found):
         return None
