@@ -37,9 +37,10 @@ def collector(job: Job) -> None:
     simple(job, collecting(job))
 
 
-def collecting(job: Job) -> Callable[..., int]:
+def collecting(job: Job, every: int = 1) -> Callable[..., int]:
     alive = [[index] for index in range((0, 150_000, 300_000, 600_000)[job.dose])]
-    return lambda *_: gc.collect() if job.dose and not job.fixed else len(alive)  # planted collector
+    sick = job.dose and not job.fixed
+    return lambda step=0, *_: gc.collect() if sick and step % every == 0 else len(alive)  # planted collector
 
 
 def saving(job: Job) -> None:

@@ -23,7 +23,7 @@ FAULTS: dict[str, Entry] = {
     "saving": ("faults_host.saving", "SK203", EVERYWHERE),
     "evaluating": ("faults_host.evaluating", "SK204", EVERYWHERE),
     "recompiling": ("faults_host.recompiling", "SK205", EVERYWHERE),
-    "thread": ("faults_host.thread", "SK206", EVERYWHERE),
+    "thread": ("faults_host.thread", "SK206", ON_CPU),  # on an H200 it costs nothing: 48 large kernels a tick
     "serial_env": ("faults_rl.serial_env", "SK301", EVERYWHERE),
     "one_by_one": ("faults_rl.one_by_one", "SK302", EVERYWHERE),
     "turns": ("faults_rl.turns", "SK303", EVERYWHERE),

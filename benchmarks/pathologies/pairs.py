@@ -28,9 +28,10 @@ def storage_and_saving(job: Job) -> None:
 
 
 def collate_and_collector(job: Job) -> None:
+    """A collection takes some ten ticks of a GPU: in each tick it would hide any loader."""
     cost_s = 0.0 if job.fixed else (0.0, 2.0, 3.0, 5.0)[job.dose] * job.tick_s
     data = loader(job, Samples(100_000), num_workers=1, collate_fn=Collate(cost_s))
-    read(job, data, collecting(job))
+    read(job, data, collecting(job, every=10 if job.cuda else 1))
 
 
 def loading_and_reads(job: Job) -> None:

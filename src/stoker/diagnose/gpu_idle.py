@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from stoker.diagnose.deep import DeviceUse
 from stoker.diagnose.gpu_causes import Causes, by_gaps, by_lead, gaps_inside, with_long_gaps
 from stoker.model.lead import Lead
-from stoker.model.record import COMPUTE
+from stoker.model.record import COMPUTE, STALLS
 
 UNSEEN_PCT = 25.0
 """Idle time that the lead leaves unexplained: from here on a deep window's gaps are asked. Own, 2026-11: one
@@ -26,10 +26,9 @@ launching. Of 436 answers on an H200 (2026-11-15 to 19) three trainings bound by
 whose interpreter another thread holds 20 to 26, all others at most 18, and healthy ones at most 10. Own."""
 _GIVING = COMPUTE | {"sync"}
 """Phases that give work to the GPU, or wait for it."""
-_STALLS = ("save", "gc", "compile")
 STALL_MIN_PCT = 5.0
-"""Phases that come seldom, last long, and give the GPU nothing. With less of the time than this (what makes a
-note of a cause) they may lie under what the GPU was given before."""
+"""With less of the time than this (what makes a note of a cause) stalls may lie under what the GPU was given
+before."""
 LIKE_ALL_FRAC = 0.75
 """Of a stall's share of the window, in the iterations looked at: with less, its longest are not among them.
 One training on an H200 had half of its compiling there (2026-11-19). Own."""
@@ -122,7 +121,7 @@ def _unseen_stalls(
 ) -> dict[str, float]:
     """Those that no iteration looked at closely happened to have: the GPU works off what it was given, which
     is little against them, and idles. They get what idle time is left, and no more than they are long."""
-    lasting = {phase: phase_pct.get(phase, 0.0) for phase in _STALLS if phase not in told}
+    lasting = {phase: phase_pct.get(phase, 0.0) for phase in STALLS if phase not in told}
     unseen = {phase: pct for phase, pct in lasting.items() if pct >= STALL_MIN_PCT}
     seen_pct = sum(pct for phase, pct in found.idle_pct.items() if phase not in unseen)
     given = _scaled(unseen, max(0.0, found.all_pct - seen_pct))
@@ -137,7 +136,7 @@ def _longer_stalls(phase_pct: Mapping[str, float], lead: Lead, found: IdleTime) 
     room = {
         phase: max(0.0, pct - idle[phase] - near.get(phase, 0.0))
         for phase, pct in phase_pct.items()
-        if phase in _STALLS and phase in idle and pct >= STALL_MIN_PCT
+        if phase in STALLS and phase in idle and pct >= STALL_MIN_PCT
         if seen_pct.get(phase, 0.0) < LIKE_ALL_FRAC * pct
     }
     return {phase: idle[phase] + pct for phase, pct in _scaled(room, found.left_pct).items()}

@@ -20,12 +20,12 @@ from stoker.diagnose.causes.thresholds import (
     FOLK_FALLS_FRAC,
     FOLK_MOST_FRAC,
     FOLK_NOTHING_PCT,
-    FOLK_QUEUE_EMPTY_FRAC,
     FOLK_RATIO_OFF,
     FOLK_SMALL_PCT,
     HEALTHY_WORK_PCT,
     MIN_TICKS,
     MIN_WINDOW_S,
+    QUEUE_EMPTY_FRAC,
     SUPPLY_MARGIN,
 )
 from stoker.diagnose.summary import Summary, Trainer
@@ -100,7 +100,7 @@ def _prefetch(found: Signals, main: Trainer) -> Remedy | None:
         return None
     empty = view.loader.empty_frac
     slow = view.supply_per_s * SUPPLY_MARGIN < found.demand_per_s
-    if blame(found) is None or not slow or empty is None or empty < FOLK_QUEUE_EMPTY_FRAC:
+    if blame(found) is None or not slow or empty is None or empty < QUEUE_EMPTY_FRAC:
         return None
     says = (
         f"the queue is empty at {100 * empty:.0f} % of the reads: loading is too slow on average, and a "

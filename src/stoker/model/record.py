@@ -26,6 +26,8 @@ PHASES: tuple[str, ...] = (
 )
 COMPUTE: frozenset[str] = frozenset({"infer", "forward", "loss", "backward", "optim"})
 """On a CPU these are the device at work; everything else is waiting."""
+STALLS = ("save", "gc", "compile")
+"""Phases that come seldom, last long, and give the GPU nothing."""
 
 Line = tuple[str, int, str]
 """File, line, function."""

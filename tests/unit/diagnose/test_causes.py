@@ -524,6 +524,21 @@ def test_reads_of_answers_asked_for_one_by_one_are_of_the_asking() -> None:
     assert "SK401" in codes(logs), "another line reads"
 
 
+def test_a_queue_that_runs_dry_between_stalls() -> None:
+    """On average one worker delivers more than is taken; a save is longer than its queue of two batches."""
+    host = {"data": 30.0, "save": 64.0, "forward": 6.0}
+    empty = replace(view(workers=1).loader, empty_frac=0.8)
+    slow = view(workers=1, loader=empty, supply_per_s=26.0, cpu_frac=0.06)
+    found = seen(host, loader=slow, demand_per_s=15.0)
+    told = {one.code: one for one in judge(found).findings}
+    assert list(told) == ["SK203", "SK104"]
+    said = [one.text for one in told["SK104"].evidence]
+    assert "the training could take 175 between stalls" in said
+    full = replace(found, loader=replace(slow, loader=replace(empty, empty_frac=0.1)))
+    assert "SK104" not in codes(full), "a batch was waiting: it is something else"
+    assert "SK104" not in codes(replace(found, host_pct={**found.host_pct, "save": 0.0, "forward": 70.0}))
+
+
 def test_workers_that_crowd_the_training_thread_out_are_not_too_few() -> None:
     """Their share of the cores is below 90 % by a little, and the training thread waits for one."""
     busy = replace(

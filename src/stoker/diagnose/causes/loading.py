@@ -23,12 +23,13 @@ from stoker.diagnose.causes.thresholds import (
     NOTE_FRAC,
     OPENING_FRAC,
     OWN_CORES_FRAC,
+    QUEUE_EMPTY_FRAC,
     SUPPLY_MARGIN,
     WORKER_CPU_FRAC,
     WORKERS_CORES_FRAC,
 )
 from stoker.model.finding import Evidence, Fix
-from stoker.model.record import Place
+from stoker.model.record import STALLS, Place
 
 SHARE_OUT = Fix(
     "workers, each of which reads a part: an IterableDataset is read whole by every one of them",
@@ -37,6 +38,11 @@ SHARE_OUT = Fix(
     "    yield from self.rows[info.id :: info.num_workers] if info else self.rows",
 )
 """Before there are more."""
+DEEPER = Fix(
+    "a longer queue: the workers fill it while the training stalls",
+    "DataLoader(dataset, num_workers=2)",
+    "DataLoader(dataset, num_workers=2, prefetch_factor=16)",
+)
 
 
 _ARGUMENTS: Mapping[str, tuple[str, str]] = {
@@ -151,8 +157,23 @@ def _cores_allow(found: Signals) -> float:
 
 def _too_slow(found: Signals) -> bool:
     """The workers together cannot deliver what the training could take."""
-    supply = found.loader.supply_per_s if found.loader else None
-    return bool(supply and found.demand_per_s and supply < SUPPLY_MARGIN * found.demand_per_s)
+    supply, demand = found.loader.supply_per_s if found.loader else None, wanted_per_s(found)
+    return bool(supply and demand and supply < SUPPLY_MARGIN * demand)
+
+
+def wanted_per_s(found: Signals) -> float | None:
+    """Batches; where the queue is mostly empty, between stalls: it holds a few, and a stall is longer."""
+    return found.demand_per_s * between_stalls(found) if found.demand_per_s else None
+
+
+def between_stalls(found: Signals) -> float:
+    """Times what it could take on average."""
+    empty = found.loader.loader.empty_frac if found.loader else None
+    stalls = sum(found.host_pct[phase] for phase in STALLS) / 100
+    taking = 1 - found.host_pct["data"] / 100
+    if empty is None or empty < QUEUE_EMPTY_FRAC or not 0 < stalls < taking:
+        return 1.0
+    return taking / (taking - stalls)
 
 
 def _waits(found: Signals) -> bool:
@@ -174,7 +195,10 @@ def evidence(found: Signals) -> list[Evidence | None]:
         ),
         number("the workers can deliver {} batches/s", supply, "batches/s", "loader workers"),
         number(
-            "the training could take {}", found.demand_per_s if supply else None, "batches/s", "host clock"
+            f"the training could take {{}}{' between stalls' if between_stalls(found) > 1 else ''}",
+            wanted_per_s(found) if supply else None,
+            "batches/s",
+            "host clock",
         ),
     ]
 

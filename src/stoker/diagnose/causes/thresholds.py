@@ -48,6 +48,8 @@ trainings 20 to 31 % slower with workers (2 cores, 2026-11); own."""
 LESS_FRAC = 0.95
 """Of the gain that free loading would be: where the cores allow less than that of it, it is said. Own,
 2026-11."""
+QUEUE_EMPTY_FRAC = 0.5
+"""Of the reads from a loader's queue: own, 2026-11."""
 COLLATE_FRAC = 0.5
 """Of the fetching time: then more workers only copy the mistake. Own, 2026-11."""
 WORKER_CPU_FRAC = 0.4
@@ -252,8 +254,6 @@ FOLK_ENV_PCT = 10.0
 FOLK_MOST_FRAC = 0.5
 """Of the window, lost to what a larger batch does not change: with less, the rest may well gain by it. Own,
 2026-11."""
-FOLK_QUEUE_EMPTY_FRAC = 0.5
-"""Of the reads from a loader's queue: own, 2026-11."""
 FOLK_FALLS, FOLK_FALLS_FRAC = 5, 0.25
 """Looks at which torch held less memory than at the one before: it never gives any back by itself unless it
 runs out (torch's notes on its caching allocator, read 2026-11). The counts are our own."""

@@ -6,12 +6,15 @@ import math
 
 from stoker.diagnose.causes.cause import Cause, finding, share
 from stoker.diagnose.causes.loading import (
+    DEEPER,
     SHARE_OUT,
     Blame,
+    between_stalls,
     blame,
     evidence,
     faster_with,
     read_whole_by_each,
+    wanted_per_s,
     with_library,
     worker_place,
 )
@@ -48,6 +51,7 @@ def find(found: Signals) -> Finding | None:
                 f"DataLoader(dataset, num_workers={view.workers})",
                 f"DataLoader(dataset, num_workers={wanted}, persistent_workers=True)",
             ),
+            *([DEEPER] if between_stalls(found) > 1 else []),
             Fix("cheaper samples: decode at the size needed, cache what is the same each epoch"),
         ),
         worker_place(found),
@@ -58,9 +62,10 @@ def find(found: Signals) -> Finding | None:
 def _needed(found: Signals) -> int:
     """For the training's own pace."""
     view = found.loader
-    if view is None or not view.fetch_ms or not found.demand_per_s:
+    wanted = wanted_per_s(found)
+    if view is None or not view.fetch_ms or not wanted:
         return 2
-    return max(view.workers + 1, math.ceil(found.demand_per_s * view.fetch_ms / 1000))
+    return max(view.workers + 1, math.ceil(wanted * view.fetch_ms / 1000))
 
 
 def _wanted(found: Signals) -> int:
