@@ -504,6 +504,15 @@ def test_kernels_that_more_rows_would_make_longer(
     assert told == {code: pytest.approx(0.12)}
 
 
+def test_what_backward_launches_is_told_by_a_line_of_forward() -> None:
+    made = Place(("/home/me/train.py", 27, "by_recursion"), None)
+    lines = (LineShare("backward", PLACE, 50.0, 60), LineShare("forward", made, 15.0, 20))
+    card = gpu(idle_pct=36.0, launching_pct={"backward": 30.0, "forward": 4.0})
+    found = on_gpu({}, {"backward": 60.0, "forward": 40.0}, gpu=card, lines=lines)
+    assert judge(found).findings[0].place == made
+    assert judge(replace(found, lines=lines[:1])).findings[0].place == PLACE
+
+
 def test_the_optimizers_launches_do_not_grow_with_the_batch() -> None:
     card = gpu(
         idle_pct=30.0, launching_pct={"optim": 20.0, "forward": 6.0}, memory_frac=0.03, median_kernel_us=9.0

@@ -15,6 +15,7 @@ from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.single_inference import launching_beside
 from stoker.diagnose.causes.thresholds import MOST_IDLE_FRAC, WARNING_FRAC
 from stoker.diagnose.causes.turns import waiting_launching
+from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK402", "launch-bound"
@@ -54,7 +55,7 @@ def find(found: Signals) -> Finding | None:
     if lost < WARNING_FRAC and 100 * lost < found.gpu.unexplained_pct:
         return None  # it is inferred from what is left, and more than it is not known at all
     busiest = max(launching, key=launching.__getitem__, default="")
-    line = None if hot_launching(found).get(busiest) else found.top_line(busiest)
+    line = None if hot_launching(found).get(busiest) else _line(found, busiest)
     return finding(
         CODE,
         NAME,
@@ -69,6 +70,12 @@ def find(found: Signals) -> Finding | None:
         _FIXES,
         line.place if line else None,
     )
+
+
+def _line(found: Signals, phase: str) -> LineShare | None:
+    """What backward launches follows from forward; its own line says nothing."""
+    made = found.top_line("forward") if phase == "backward" else None
+    return made or found.top_line(phase)
 
 
 def of_the_batch(found: Signals) -> float:
