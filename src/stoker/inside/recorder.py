@@ -260,10 +260,13 @@ class Recorder(Stages):
         to 20 ms, since a busy machine may leave that thread without a core half-way. With it, the calls of
         environments and the steps of each optimizer."""
         for _ in range(200):
+            moved = self.replaying
             since, totals, phase, log = self.since, self.totals.copy(), self.phase, self.log
             now, counted, samples = perf_counter(), self._counted(log), self.samples
             backwards = self.counts[BACKWARD]
-            moved = since != self.since or phase != self.phase or log is not self.log or self.replaying
+            moved = (
+                moved or since != self.since or phase != self.phase or log is not self.log or self.replaying
+            )
             if not moved and abs(sum(totals) - since + self.origin) < 2e-5:
                 totals[phase] += now - since
                 self._tell_collected(totals, phase, since)
@@ -403,9 +406,10 @@ class Recorder(Stages):
         if not self.log or self.replaying:
             return
         now = self.since, self.totals, self.pending_infer_s, self.phase, self.within
-        self.replaying = True  # first: whoever looks from outside between these lines looks again
-        log, self.log, ticks, at = self.log, [], self.ticks, 0
-        try:
+        ticks, at = self.ticks, 0
+        try:  # a signal's exception may come between any two lines
+            self.replaying = True  # first: whoever looks from outside between these lines looks again
+            log, self.log = self.log, []
             while (at := retelling.told(self, log, at)) < len(log):
                 ends, subject, end, since, totals, waits, phase, within = log[at]
                 at += 1
@@ -416,8 +420,10 @@ class Recorder(Stages):
                 self.phase, self.within = phase, within
                 ends(subject)
         finally:
-            self.since, self.totals, self.pending_infer_s, self.phase, self.within = now
-            self.replaying = False
+            try:
+                self.since, self.totals, self.pending_infer_s, self.phase, self.within = now
+            finally:
+                self.replaying = False
         if self.ticks != ticks:
             if self.at_tick is not None:
                 self.at_tick()

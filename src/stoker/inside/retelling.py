@@ -1,7 +1,7 @@
 """What `Recorder.replay` tells of the ends of stretches, for many plain ones in a row.
 
 One by one each goes through four functions, 1.5 microseconds even in a tight loop; in one loop over local
-names it takes a third of that. (A tick of a small RL loop has three: CPU, 2026-11.) Plain is the end of an
+names it takes half of that. (A tick of a small RL loop has three: CPU, 2026-11.) Plain is the end of an
 env call or of a known optimizer's step in a stretch passed over, while training goes on as before. Whatever
 is not, `replay` tells of as ever: `told` says how far it came. Both ways have to tell the same
 (tests/unit/inside/test_retelling.py).

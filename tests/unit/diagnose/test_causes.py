@@ -396,19 +396,33 @@ def test_what_may_wait_for_other_reasons_is_not_of_the_interpreter() -> None:
     assert first.recoverable_frac == pytest.approx(0.2), "no more than the other threads compute"
 
 
-def test_where_the_models_calls_wait_for_the_interpreter_the_users_own_lines_do() -> None:
-    """They come late out of any call, and look hot."""
-    line = LineShare("other", PLACE, 15.0, 5, computes=0)
+def test_lines_that_lead_to_the_model_are_late_where_the_interpreter_is_held() -> None:
+    """They are found after the call they made, and look hot; other lines may be."""
+    line = LineShare("other", PLACE, 15.0, 90, computes=0)
     host = {"other": 15.0, "forward": 35.0, "backward": 50.0}
+    card = gpu(idle_pct=39.0, launching_pct={"forward": 20.0})
+    leads = frozenset({LINE})
     found = on_gpu(
-        {"other": 15.0}, host, gpu=gpu(idle_pct=39.0), lines=(line,), off_core_frac=0.27, others_cores=0.31
+        {"other": 15.0},
+        host,
+        gpu=card,
+        lines=(line,),
+        off_core_frac=0.27,
+        others_cores=0.31,
+        step_lines=leads,
     )
-    told = judge(found).findings
-    assert {one.code: one.recoverable_frac for one in told} == {"SK206": pytest.approx(0.27)}
-    computes = judge(replace(found, lines=(replace(line, computes=3),))).findings
-    assert [one.code for one in computes] == ["SK201", "SK206"]
-    waits = judge(replace(found, lines=(replace(line, waits_frac=0.9),))).findings
-    assert waits[0].code == "SK201", "for another process"
+    assert told_of(found) == {"SK206": pytest.approx(0.27), "SK402": pytest.approx(0.08)}
+    limited = told_of(replace(found, others_cores=0.2))
+    assert limited["SK206"] == pytest.approx(0.2), "no more than the other thread computes"
+    assert limited["SK201"] == pytest.approx(0.07)
+    for elsewhere in (
+        replace(found, step_lines=frozenset()),  # it may sleep, read, or compute in C
+        replace(found, lines=(replace(line, computes=3),)),
+        replace(found, lines=(replace(line, waits_frac=0.9),)),
+    ):
+        assert told_of(elsewhere)["SK206"] == pytest.approx(0.12)
+        assert told_of(elsewhere)["SK201"] == pytest.approx(0.15)
+    assert told_of(replace(found, off_core_frac=0.2))["SK201"] == pytest.approx(0.15), "nobody holds it long"
 
 
 def test_a_thread_that_waits_for_the_gpu_stays_on_its_core() -> None:
@@ -416,10 +430,10 @@ def test_a_thread_that_waits_for_the_gpu_stays_on_its_core() -> None:
     interpreter."""
     host = {"sync": 40.0, "forward": 30.0, "backward": 30.0}
     read = (BlockingLine("sync", PLACE, 0.1, 40.0),)
-    card = gpu(idle_pct=36.0, host_alone_pct={"forward": 11.0}, launching_pct={"backward": 8.0})
-    found = on_gpu({"forward": 11.0}, host, gpu=card, blocking=read, off_core_frac=0.3, others_cores=0.36)
-    told = judge(found).findings
-    assert {one.code: one.recoverable_frac for one in told} == {"SK206": pytest.approx(0.3)}
+    card = gpu(idle_pct=36.0, host_alone_pct={"forward": 16.0}, launching_pct={"backward": 8.0})
+    found = on_gpu({"forward": 16.0}, host, gpu=card, blocking=read, off_core_frac=0.3, others_cores=0.36)
+    assert told_of(found) == {"SK206": pytest.approx(0.3), "SK406": pytest.approx(0.07)}
+    assert "SK206" not in codes(replace(found, off_core_frac=0.45)), "then it may block there"
     on_cpu = seen(host, off_core_frac=0.3, others_cores=0.36)
     assert "SK206" not in codes(on_cpu), "there it may be the reads"
 
@@ -469,8 +483,14 @@ def test_a_simulator_on_the_host_launches_nothing() -> None:
     found = on_gpu({}, host, gpu=card, lines=lines, own_step=step, blocking=copied)
     told = {one.code: one.recoverable_frac for one in judge(found).findings}
     assert told == {"SK301": pytest.approx(0.29, abs=0.01), "SK402": pytest.approx(0.11, abs=0.01)}
-    on_the_card = {one.code: one.recoverable_frac for one in judge(replace(found, blocking=())).findings}
-    assert on_the_card["SK402"] == pytest.approx(0.40), "nothing is copied: it may launch"
+    asks = (BlockingLine("sync", Place(("/home/me/train.py", 200, "update"), None), 1.0, 1.0),)
+    for blocking in ((), asks, (replace(copied[0], per_tick=0.1),)):
+        told = {one.code: one.recoverable_frac for one in judge(replace(found, blocking=blocking)).findings}
+        assert told["SK402"] == pytest.approx(0.40), "nothing new is copied: it may launch"
+    itself = (BlockingLine("sync", PLACE, 1.0, 1.0),)
+    assert codes(replace(found, blocking=itself))[0] == "SK301", "it reads what the model answers"
+    seen_to_launch = replace(found, gpu=replace(card, own_launches=True))
+    assert {one.code: one.recoverable_frac for one in judge(seen_to_launch).findings}["SK402"] > 0.3
 
 
 def test_who_waits_for_other_processes_launches_nothing() -> None:
@@ -481,6 +501,10 @@ def test_who_waits_for_other_processes_launches_nothing() -> None:
     told = {one.code: one.recoverable_frac for one in judge(found).findings}
     assert told["SK303"] == pytest.approx(0.30, abs=0.01)
     assert told["SK402"] == pytest.approx(0.08, abs=0.01)
+
+
+def told_of(found: Signals) -> dict[str, float | None]:
+    return {one.code: one.recoverable_frac for one in judge(found).findings}
 
 
 @pytest.mark.parametrize(
@@ -513,6 +537,33 @@ def test_what_backward_launches_is_told_by_a_line_of_forward() -> None:
     assert judge(replace(found, lines=lines[:1])).findings[0].place == PLACE
 
 
+def launching(**more: Any) -> Signals:
+    """Half of the kernels are long, and hardly anything else makes the GPU idle."""
+    usual: dict[str, Any] = {
+        "idle_pct": 45.0, "launching_pct": {"forward": 25.0, "optim": 15.0}, "memory_frac": 0.03,
+        "median_kernel_us": 12.0, "busy_pct": 55.0, "real_work_pct": 50.0,
+    }  # fmt: skip
+    return on_gpu({}, {"forward": 60.0, "optim": 40.0}, gpu=gpu(**{**usual, **more}))
+
+
+def test_what_a_larger_batch_hides_is_taken_off_what_it_does_not() -> None:
+    assert told_of(launching()) == {"SK404": pytest.approx(0.25), "SK402": pytest.approx(0.15)}
+    held = replace(launching(), off_core_frac=0.2, others_cores=0.5)
+    assert told_of(held) == {"SK206": pytest.approx(0.2), "SK402": pytest.approx(0.2)}, "not mostly"
+    weights = told_of(launching(weights_frac=0.4))
+    assert weights == {"SK404": pytest.approx(0.55 * 0.4 + 0.25), "SK402": pytest.approx(0.15)}
+
+
+def test_a_larger_batch_is_advised_where_launches_are() -> None:
+    assert "SK404" not in codes(launching(memory=MemoryTrend(frees_per_tick=20.0))), "memory, in every tick"
+    assert "SK404" not in codes(launching(alone=False)), "whose kernels they are is not known"
+    assert "SK404" not in codes(replace(launching(), cpu_trained_frac=0.2)), "a part of the model on the CPU"
+    stood_still = replace(launching(idle_pct=90.0), host_pct={**launching().host_pct, "save": 45.0})
+    assert "SK404" not in codes(stood_still), "most of it is idle for something else"
+    unknown = launching(launching_pct={"forward": 6.0}, idle_pct=32.0, unexplained_pct=24.0)
+    assert codes(unknown) == [], "more than it is not known at all"
+
+
 def test_the_optimizers_launches_do_not_grow_with_the_batch() -> None:
     card = gpu(
         idle_pct=30.0, launching_pct={"optim": 20.0, "forward": 6.0}, memory_frac=0.03, median_kernel_us=9.0
@@ -528,9 +579,11 @@ def test_reads_of_answers_asked_for_one_by_one_are_of_the_asking() -> None:
     found = on_gpu({"sync": 3.0}, host, gpu=card, blocking=reads, one_row_frac=0.9, call_sites={"infer": ask})
     told = {one.code: one.recoverable_frac for one in judge(found).findings}
     assert told == {"SK302": pytest.approx(0.13 * 0.9 + 0.03, abs=0.001)}
-    elsewhere = Place(("/home/me/train.py", 80, "log"), None)
+    elsewhere = Place(("/home/me/train.py", 80, "one_by_one"), None)
     logs = replace(found, blocking=(BlockingLine("sync", elsewhere, 44.0, 33.0),))
     assert "SK401" in codes(logs), "another line reads"
+    once = [replace(found, blocking=(replace(reads[0], per_tick=often),)) for often in (1.0, 1.01)]
+    assert [codes(one)[0] for one in once] == ["SK401", "SK401"], "one answer a tick"
 
 
 def test_a_queue_that_runs_dry_between_stalls() -> None:
@@ -554,7 +607,10 @@ def test_workers_that_crowd_the_training_thread_out_are_not_too_few() -> None:
         loading(loader=view(cpu_frac=0.73)), cores_allowed=2.0, cores_used=1.8, allowed_cpu_pct=89.0
     )
     assert codes(busy)[0] == "SK102"
-    assert codes(replace(busy, core_wait_frac=0.34))[0] == "SK103"
+    crowded = judge(replace(busy, core_wait_frac=0.34)).findings[0]
+    assert (crowded.code, "all are in use" in crowded.says) == ("SK103", False)
+    free = replace(busy, core_wait_frac=0.34, cores_allowed=4.0, cores_used=3.0, allowed_cpu_pct=76.0)
+    assert codes(free)[0] == "SK102", "there is a core for one more"
 
 
 def test_lines_of_a_simulator_of_ones_own_are_told_with_it() -> None:

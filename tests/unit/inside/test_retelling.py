@@ -12,7 +12,7 @@ from stoker.inside import recorder as recorder_module
 from stoker.inside import wire
 from stoker.inside.recorder import Recorder
 from stoker.inside.retelling import STOPPED_AFTER, told
-from stoker.inside.wire import BACKWARD, ENV, INFER, OTHER, THIN, TRAIN
+from stoker.inside.wire import BACKWARD, ENV, OTHER, THIN, TRAIN
 
 ALIKE = (
     "ticks", "tick_end", "tick_totals", "tick_counts", "tick_rows", "tick_optimizer", "others_since_tick",
@@ -33,6 +33,7 @@ class Play:
         self.chance, self.recorder = random.Random(seed), Recorder(lambda: None)
         self.recorder.at_tick = self.recorder.at_lead = None
         self.recorder.stage = self.recorder.usual = TRAIN
+        self.recorder.samples, self.recorder.eval_candidate = 640, "asked in eval mode"
         self.recorder.thinning.active = True
         self.recorder.thinning.before, self.recorder.thinning.start = [0.0] * (THIN + 1), 10.0
         self.optimizers = [Optimizer() for _ in range(optimizers)]
@@ -112,8 +113,10 @@ def anything(play: Play) -> None:
         elif what < 0.98:
             play.optimizers.append(Optimizer())
             play.step(play.optimizers[-1])
-        else:
+        elif what < 0.99:
             play.step(play.optimizers[0], phase=OTHER)
+        else:
+            play.step(play.optimizers[0], within=ENV)
         if play.chance.random() < 0.05:
             play.recorder.replay()
 
@@ -133,6 +136,20 @@ def test_another_optimizer_ticks_when_the_first_is_done(monkeypatch: pytest.Monk
     ways = {name: (quickly, slowly) for name, quickly, slowly in both_ways(monkeypatch, 0, act)}
     assert ways["tick_optimizer"] == (1, 1)
     assert ways["ticks"][0] == ways["ticks"][1]
+
+
+def test_another_optimizer_ticks_when_the_first_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def act(play: Play) -> None:
+        for _ in range(20):
+            play.step(play.optimizers[0])
+        play.recorder.replay()
+        del play.optimizers[0]
+        for _ in range(10):
+            play.step(play.optimizers[0])
+
+    ways = {name: (quickly, slowly) for name, quickly, slowly in both_ways(monkeypatch, 0, act)}
+    assert ways["tick_optimizer"] == (1, 1)
+    assert ways["ticks"] == (30, 30)
 
 
 def test_the_order_of_events_is_written_down_as_far_as_there_is_room(
@@ -157,11 +174,61 @@ def test_most_of_a_usual_log_is_told_at_once() -> None:
         play.step(play.optimizers[0])
         play.step(play.optimizers[1])
     assert told(play.recorder, play.recorder.log, 0) == 150
+    assert play.recorder.eval_candidate is None
 
 
-def test_within_an_evaluation_nothing_is() -> None:
+@pytest.mark.parametrize("what", ["evaluation", "start-up", "every stretch is looked at", "new", "new env"])
+def test_what_is_not_plain_is_left_to_the_other_way(what: str) -> None:
     play = Play(4)
-    play.recorder.stage = wire.EVAL
-    play.totals[INFER] = 0.0
-    play.step(play.optimizers[0])
-    assert told(play.recorder, play.recorder.log, 0) == 0
+    recorder = play.recorder
+    if what == "new env":
+        play._noted(play.env_ends, Optimizer(), 10.0, 0.0)
+    play.step(Optimizer() if what == "new" else play.optimizers[0])
+    if what == "evaluation":
+        recorder.stage = wire.EVAL
+    elif what == "start-up":
+        recorder.usual = wire.STARTUP
+    elif what == "every stretch is looked at":
+        recorder.thinning.active = False
+    assert told(recorder, recorder.log, 0) == 0
+
+
+def test_who_looks_from_outside_while_it_is_told_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look begins within the one loop, and ends when everything seems to be as it was."""
+    play = Play(5)
+    recorder = play.recorder
+    for _ in range(30):
+        play.step(play.optimizers[0])
+    found, own = [], recorder.totals
+
+    class Slow(list):  # type: ignore[type-arg]
+        """Its copy is made while the loop goes on, and the telling is over before the look compares."""
+
+        def copy(self) -> list[float]:
+            if not found:
+                found.append(recorder.ticks)
+                recorder.replaying = False
+            return list(self)
+
+    recorder.replaying, recorder.totals = True, Slow(own)
+    recorder.ticks = 7  # half-way
+    monkeypatch.setattr(recorder_module, "sleep", lambda _: setattr(recorder, "ticks", 30))
+    recorder.log.clear()
+    snapshot, _, _ = recorder.snapshot_from_outside()
+    assert (found, snapshot.ticks) == ([7], 30)
+
+
+def test_an_exception_of_a_signal_leaves_nothing_half_told() -> None:
+    play = Play(6)
+    for _ in range(5):
+        play.step(play.optimizers[0])
+
+    class Interrupted(list):  # type: ignore[type-arg]
+        def append(self, _: object) -> None:
+            raise KeyboardInterrupt
+
+    play.recorder.tick_rows = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        play.recorder.replay()
+    assert not play.recorder.replaying
+    assert play.recorder.since != play.now

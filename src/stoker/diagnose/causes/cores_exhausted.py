@@ -6,12 +6,14 @@ Launching a kernel takes a core, too: where the workers have taken them all, a s
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.loading import Blame, blame, evidence, worker_place
+from stoker.diagnose.causes.loading import Blame, blame, evidence, no_core_left, worker_place
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 from stoker.model.record import COMPUTE
 
 CODE, NAME = "SK103", "no core left for loading"
+_ALL_USED = "loading waits for CPU cores, and all are in use: more workers would not help"
+_CROWDED = "the training thread waits for a core, and the loader's workers are on them: more would not help"
 
 
 def starved(found: Signals) -> bool:
@@ -27,7 +29,7 @@ def find(found: Signals) -> Finding | None:
     return finding(
         CODE,
         NAME,
-        "loading waits for CPU cores, and all are in use: more workers would not help",
+        _ALL_USED if no_core_left(found) else _CROWDED,
         found.lost("data") + launching,
         found.lost_of,
         [

@@ -39,14 +39,19 @@ def held_frac(found: Signals) -> float:
 
 
 def held_in_own_code_frac(found: Signals) -> float:
-    """Of the window, beside that: where the model's calls wait for the interpreter, so does the user's own
-    code, unless it is found computing, or waiting for something else."""
+    """Of the window, beside that: the lines that lead to the model are found late, after the call they made,
+    and look hot. Other lines may sleep, read, or compute in C: nobody knows that they wait for it."""
     held = held_frac(found)
-    own = [line for line in found.lines if line.phase == "other"]
-    idle = all(line.computes == 0 and line.waits_frac < WAITS_FRAC for line in own)
-    if not held or not own or not idle:
-        return 0.0
-    return max(0.0, min(found.host_pct["other"] / 100, (found.others_cores or 0.0) - held))
+    own = [line for line in found.lines if line.phase == "other" and line.place.leaf in found.step_lines]
+    late = sum(line.pct for line in own if line.computes == 0 and line.waits_frac < WAITS_FRAC) / 100
+    return max(0.0, min(late, (found.others_cores or 0.0) - held)) if held else 0.0
+
+
+def held_in_calls_pct(found: Signals, phase: str) -> float:
+    """Of the window, in one phase of the model: as much of it as of all that it may be held in."""
+    may_wait = {*found.may_wait, "other", *([] if found.loss_is_work else ["loss"])}
+    calls_pct = sum(pct for name, pct in found.host_pct.items() if name not in may_wait)
+    return 100 * held_frac(found) * found.host_pct[phase] / calls_pct if calls_pct > 0 else 0.0
 
 
 def find(found: Signals) -> Finding | None:

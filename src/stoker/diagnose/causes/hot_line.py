@@ -214,8 +214,9 @@ def _lost(found: Signals, group: list[LineShare]) -> float:
     if not group:
         return 0.0
     beside = _launching(found, group) if group[0].phase == "loss" else 0.0
-    held = held_in_own_code_frac(found) if group[0].phase == "other" else 0.0
-    return max(0.0, sum(map(found.line_lost, group)) + (beside - held) * _part(found, group))
+    late = [line for line in group if line.phase == "other" and line.place.leaf in found.step_lines]
+    held = held_in_own_code_frac(found) if late else 0.0
+    return max(0.0, sum(map(found.line_lost, group)) + beside * _part(found, group) - held)
 
 
 def _launching(found: Signals, group: list[LineShare]) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stoker.diagnose.causes.allocator_thrash import driver_memory_pct, hides_the_rest
 from stoker.diagnose.causes.cause import Cause, as_frac, finding, share
 from stoker.diagnose.causes.cores_exhausted import starved
 from stoker.diagnose.causes.gpu_signals import grows_with_the_batch
-from stoker.diagnose.causes.held_interpreter import held_frac
+from stoker.diagnose.causes.held_interpreter import held_frac, held_in_own_code_frac
 from stoker.diagnose.causes.hot_line import hot_launching
 from stoker.diagnose.causes.model_on_cpu import host_computes_pct, split
 from stoker.diagnose.causes.serial_env import simulated_launching
@@ -42,19 +44,13 @@ _FIXES = (
 
 
 def find(found: Signals) -> Finding | None:
-    if found.gpu is None or split(found) or hides_the_rest(found) or starved(found):
+    waits = _waits(found)
+    if _more_rows_would_hide_it(found, waits):
+        waits = {phase: pct for phase, pct in waits.items() if phase not in _WITH_THE_BATCH}
+    lost = _named(found, sum(waits.values()) / 100)
+    if found.gpu is None or not lost:
         return None
-    launching = {phase: pct for phase, pct in _own(found).items() if pct > 0}
-    if _more_rows_would_hide_it(found):
-        launching = {phase: pct for phase, pct in launching.items() if phase not in _WITH_THE_BATCH}
-    if single_inference(found):
-        beside_pct = 100 * launching_beside(found)
-        launching = {**launching, "infer": 0.0, "other": max(0.0, launching.get("other", 0.0) - beside_pct)}
-    lost = sum(launching.values()) / 100 - held_frac(found)
-    lost -= found.without_core() * sum(found.host_pct[phase] for phase in launching) / 100
-    if lost < WARNING_FRAC and 100 * lost < found.gpu.unexplained_pct:
-        return None  # it is inferred from what is left, and more than it is not known at all
-    busiest = max(launching, key=launching.__getitem__, default="")
+    busiest = max(waits, key=waits.__getitem__, default="")
     line = None if hot_launching(found).get(busiest) else _line(found, busiest)
     return finding(
         CODE,
@@ -72,30 +68,50 @@ def find(found: Signals) -> Finding | None:
     )
 
 
+def of_the_batch(found: Signals) -> float:
+    """Of the window: the model waits for launches that more rows to a kernel would hide (SK404)."""
+    waits = _waits(found)
+    return _named(found, _of_the_model_pct(waits) / 100) if _more_rows_would_hide_it(found, waits) else 0.0
+
+
+def _named(found: Signals, lost: float) -> float:
+    """It is inferred from what is left: not where more than it is not known at all."""
+    unexplained_pct = found.gpu.unexplained_pct if found.gpu else 0.0
+    return 0.0 if lost < WARNING_FRAC and 100 * lost < unexplained_pct else lost
+
+
+def _more_rows_would_hide_it(found: Signals, waits: Mapping[str, float]) -> bool:
+    """The kernels would grow with the batch, and hardly anything else makes the GPU idle."""
+    if found.gpu is None or not grows_with_the_batch(found.gpu):
+        return False
+    told_pct = _of_the_model_pct(waits) + found.gpu.unexplained_pct
+    return told_pct >= MOST_IDLE_FRAC * (found.gpu.idle_pct or 0.0)
+
+
+def _of_the_model_pct(waits: Mapping[str, float]) -> float:
+    return sum(waits.get(phase, 0.0) for phase in _WITH_THE_BATCH)
+
+
+def _waits(found: Signals) -> dict[str, float]:
+    """By phase, % of the window, without what is told elsewhere."""
+    if found.gpu is None or split(found) or hides_the_rest(found) or starved(found):
+        return {}
+    launching = _own(found)
+    if single_inference(found):
+        beside_pct = 100 * launching_beside(found)
+        launching = {**launching, "infer": 0.0, "other": launching.get("other", 0.0) - beside_pct}
+    launching["other"] = launching.get("other", 0.0) - 100 * held_in_own_code_frac(found)
+    launching = {phase: pct for phase, pct in launching.items() if pct > 0}
+    whole_pct = sum(launching.values())
+    gone_pct = 100 * held_frac(found) + found.without_core() * sum(found.host_pct[one] for one in launching)
+    left = max(0.0, 1 - gone_pct / whole_pct) if whole_pct > 0 else 0.0
+    return {phase: pct * left for phase, pct in launching.items()}
+
+
 def _line(found: Signals, phase: str) -> LineShare | None:
     """What backward launches follows from forward; its own line says nothing."""
     made = found.top_line("forward") if phase == "backward" else None
     return made or found.top_line(phase)
-
-
-def of_the_batch(found: Signals) -> float:
-    """Of the window: the model waits for launches that more rows to a kernel would hide (SK404)."""
-    if not _more_rows_would_hide_it(found) or split(found) or starved(found):
-        return 0.0
-    return max(0.0, _waits_of_the_model_pct(found) / 100 - held_frac(found) - found.without_core())
-
-
-def _more_rows_would_hide_it(found: Signals) -> bool:
-    """The kernels would grow with the batch, and hardly anything else makes the GPU idle."""
-    if found.gpu is None or not grows_with_the_batch(found.gpu):
-        return False
-    told_pct = _waits_of_the_model_pct(found) + found.gpu.unexplained_pct
-    return told_pct >= MOST_IDLE_FRAC * (found.gpu.idle_pct or 0.0)
-
-
-def _waits_of_the_model_pct(found: Signals) -> float:
-    launching = _own(found)
-    return sum(launching.get(phase, 0.0) for phase in _WITH_THE_BATCH)
 
 
 def _own(found: Signals) -> dict[str, float]:

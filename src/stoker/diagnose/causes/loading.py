@@ -82,10 +82,10 @@ def blame(found: Signals) -> Blame | None:
         return Blame.COLLATE
     if _waits(found):
         return Blame.STORAGE
-    return Blame.CORES if _no_core_left(found) or _crowds_itself(found) else Blame.WORKERS
+    return Blame.CORES if no_core_left(found) or _crowds_out(found) else Blame.WORKERS
 
 
-def _no_core_left(found: Signals) -> bool:
+def no_core_left(found: Signals) -> bool:
     """All are in use, whoever uses them; or the workers alone compute on most of those there are."""
     view, allowed = found.loader, found.cores_allowed
     if (found.allowed_cpu_pct or 0.0) >= CORES_BUSY_PCT:
@@ -95,9 +95,15 @@ def _no_core_left(found: Signals) -> bool:
     return view.workers * view.busy_frac * view.cpu_frac >= WORKERS_CORES_FRAC * allowed
 
 
+def _crowds_out(found: Signals) -> bool:
+    """And there is no core for one worker more."""
+    free = (found.cores_allowed or 0.0) - (found.cores_used or 0.0)
+    return free < 1 and _crowds_itself(found)
+
+
 def _crowds_itself(found: Signals) -> bool:
-    """The training thread waits for a core, and the run has most of them, its workers a good part: more of
-    those would take more from it, and batches that are ready are taken over late, too."""
+    """The training thread waits for a core, and the run has most of them, its workers a good part: batches
+    that are ready are taken over late, too."""
     view, used, allowed = found.loader, found.cores_used, found.cores_allowed
     if view is None or used is None or allowed is None or used < OWN_CORES_FRAC * allowed:
         return False

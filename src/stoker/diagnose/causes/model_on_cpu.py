@@ -9,7 +9,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.allocator_thrash import thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.cores_exhausted import starved
-from stoker.diagnose.causes.held_interpreter import held_frac
+from stoker.diagnose.causes.held_interpreter import held_in_calls_pct
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import CPU_TRAINED_FRAC, NOTE_FRAC
 from stoker.model.finding import Finding, Fix
@@ -47,7 +47,8 @@ def host_computes_pct(found: Signals) -> dict[str, float]:
         return {}
     told = {**calls, "backward": alone.get("backward", 0.0) if calls["forward"] else 0.0}
     whole_pct = sum(told.values())
-    left = max(0.0, 1 - 100 * (found.without_core() + held_frac(found)) / whole_pct)
+    held_pct = sum(held_in_calls_pct(found, phase) for phase, pct in told.items() if pct > 0)
+    left = max(0.0, 1 - (100 * found.without_core() + held_pct) / whole_pct)
     return {phase: pct * left for phase, pct in told.items()} if whole_pct * left >= 100 * NOTE_FRAC else {}
 
 

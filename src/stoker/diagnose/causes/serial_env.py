@@ -89,12 +89,18 @@ def simulated_frac(found: Signals) -> float:
 
 
 def simulated_launching(found: Signals) -> float:
-    """Of the window: what of it was inferred to be launching, where its answers are handed to the GPU, or
-    read from it, so that it computes on the host. (One on the GPU launches.)"""
-    if found.gpu is None or found.gpu.own_launches or not found.own_step or not simulated_frac(found):
+    """Of the window: what of it was inferred to be launching, where it computes on the host. (One on the GPU
+    launches.)"""
+    step = found.own_step
+    if found.gpu is None or found.gpu.own_launches or step is None or not simulated_frac(found):
         return 0.0
-    handed = any(line.phase in ("h2d", "sync") and line.per_tick >= SYNCS_PER_TICK for line in found.blocking)
-    return found.own_launching() * min(1.0, found.own_step.frac) if handed else 0.0
+    return found.own_launching() * found.own_part(step) if _is_on_the_host(found, step) else 0.0
+
+
+def _is_on_the_host(found: Signals, step: OwnMethod) -> bool:
+    """In most ticks something new is copied to the GPU, or it reads from there itself."""
+    often = [line for line in found.blocking if line.per_tick >= SYNCS_PER_TICK]
+    return any(line.phase == "h2d" or line.place.leaf in step.lines for line in often)
 
 
 def serial(found: Signals) -> bool:

@@ -27,9 +27,10 @@ from stoker.diagnose.places import LineShare
 from stoker.model.record import COMPUTE, PHASES, Line, Place
 
 _MAY_WAIT = ("data", "env", "save", "compile")
-_SPINS = ("h2d", "sync")
-"""Waiting for a GPU the thread stays on its core: CUDA asks again and again. Of 25 trainings on an H200 with
-up to 88 % of their time there all were off their core for 0 to 2 % (2026-11-19)."""
+_MAY_SPIN = ("h2d", "sync")
+"""Waiting for a GPU the thread usually stays on its core: CUDA asks again and again. (Of 25 trainings on an
+H200 with up to 88 % of their time there all were off their core for 0 to 2 %, 2026-11-19.) It may be told to
+block, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,11 @@ class Signals:
 
     @property
     def may_wait(self) -> tuple[str, ...]:
-        """Phases, beside the user's own code, in which the training thread may be off its core."""
-        return _MAY_WAIT if self.gpu else (*_MAY_WAIT, *_SPINS)
+        """Phases, beside the user's own code, in which the training thread may be off its core. It spins if
+        it waits for the GPU longer than it is off its core in all."""
+        waits = sum(self.host_pct[phase] for phase in _MAY_SPIN) / 100
+        spins = self.gpu is not None and self.off_core_frac is not None and self.off_core_frac < waits
+        return _MAY_WAIT if spins else (*_MAY_WAIT, *_MAY_SPIN)
 
     @property
     def compiles_on(self) -> bool:
@@ -207,10 +211,12 @@ class Signals:
 
     def own_part_lost(self, own: OwnMethod) -> float:
         """Of the window, with the launches of that part."""
+        return self._lost_at_work("other") * self.own_part(own)
+
+    def own_part(self, own: OwnMethod) -> float:
+        """Of what the thread is at work in `other`."""
         at_work_pct = self._at_work_pct("other")
-        return self._lost_at_work("other") * min(
-            1.0, own.frac * self.host_pct["other"] / at_work_pct if at_work_pct else 0
-        )
+        return min(1.0, own.frac * self.host_pct["other"] / at_work_pct) if at_work_pct else 0.0
 
     def own_part_lines(self, own: OwnMethod | None) -> list[LineShare]:
         lines = own.lines if own is not None else ()
@@ -247,12 +253,7 @@ class Signals:
         """Lines of the user's own right beside the one that saves: a rename, the making of what is saved."""
         top = self.top_line("save")
         save = (top.place.user or top.place.leaf) if top else None
-        return [
-            line
-            for line in self.lines
-            if save and line.phase == "other" and line.place.leaf and line.place.leaf[::2] == save[::2]
-            if abs(line.place.leaf[1] - save[1]) <= LINES_APART
-        ]
+        return [line for line in self.lines if line.phase == "other" and beside(line.place.leaf, save)]
 
     def waits_for_gpu(self, line: LineShare) -> bool:
         """It is known to wait there, and long enough: then what looks found in it is that wait, whatever
@@ -275,6 +276,13 @@ class Signals:
         needed = max(ELSEWHERE_CORES * waiting, WAITED_FOR_CORES)
         loads = self.loader is not None and self.loader.workers > 0  # then they may be its workers
         return lines if (self.elsewhere_cores or 0.0) >= needed and not loads else []
+
+
+def beside(line: Line | None, other: Line | None) -> bool:
+    """Lines of one function, no further apart than a loop and its body."""
+    if line is None or other is None:
+        return False
+    return line[::2] == other[::2] and abs(line[1] - other[1]) <= LINES_APART
 
 
 def waits(found: Signals) -> dict[str, float]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.evaluation_stall import evaluated_frac
-from stoker.diagnose.causes.signals import BlockingLine, Signals
-from stoker.diagnose.causes.thresholds import AROUND_MAX, ENVS_ONE, LINES_APART, ONE_ROW_FRAC
+from stoker.diagnose.causes.signals import BlockingLine, Signals, beside
+from stoker.diagnose.causes.thresholds import AROUND_MAX, ENVS_ONE, ONE_ROW_FRAC
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Evidence, Finding, Fix
 
@@ -54,11 +54,11 @@ def around_the_call(found: Signals) -> list[LineShare]:
     site = found.call_sites.get("infer")
     if site is None or site.leaf is None or not (_one_env(found) or _row_by_row(found)):
         return []
-    path, number, function = site.leaf
+    path, _, function = site.leaf
     here = [one for one in found.lines if one.place.leaf and one.place.leaf[::2] == (path, function)]
     if any(one.phase in ("backward", "optim") for one in here):
         return []
-    near = [one for one in here if one.place.leaf and abs(one.place.leaf[1] - number) <= LINES_APART]
+    near = [one for one in here if beside(one.place.leaf, site.leaf)]
     waits = found.waits_for_own_processes()
     own = [one for one in near if one.phase == "other" and one not in waits and not found.waits_for_gpu(one)]
     asking = _asking_pct(found)
@@ -68,18 +68,12 @@ def around_the_call(found: Signals) -> list[LineShare]:
 
 
 def reads_of_answers(found: Signals) -> list[BlockingLine]:
-    """In the line that asks, or beside it: each answer is fetched by itself."""
+    """In the line that asks, or beside it: each answer of a tick is fetched by itself."""
     site = found.call_sites.get("infer")
-    if site is None or site.leaf is None or not (_one_env(found) or _row_by_row(found)):
+    if site is None or not (_one_env(found) or _row_by_row(found)):
         return []
-    path, number, function = site.leaf
-    reads = [one for one in found.blocking if one.phase == "sync" and one.per_tick > 1 and one.place.leaf]
-    return [
-        one
-        for one in reads
-        if one.place.leaf
-        if one.place.leaf[::2] == (path, function) and abs(one.place.leaf[1] - number) <= LINES_APART
-    ]
+    reads = [one for one in found.blocking if one.phase == "sync" and one.per_tick >= 2]
+    return [one for one in reads if beside(one.place.leaf, site.leaf)]
 
 
 def _asking_pct(found: Signals) -> float:

@@ -32,13 +32,14 @@ def find(found: Signals) -> Finding | None:
     gpu = found.gpu
     if gpu is None or not gpu.alone or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
         return None
-    busy, waits = _while_busy(found, gpu), of_the_batch(found)
-    says, of, lost = max(busy, (_WAITS, found.lost_of, waits), key=lambda one: one[2])
+    (says, of, lost), waits = _while_busy(found, gpu), of_the_batch(found)
+    if waits > lost:
+        says, of = _WAITS, found.lost_of
     return finding(
         CODE,
         NAME,
         f"{says}, and most of its memory is free",
-        lost,
+        lost + waits,
         of,
         [
             share("of the window the GPU is busy", as_frac(gpu.busy_pct), "gpm or nvml"),
