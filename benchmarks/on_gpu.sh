@@ -1,6 +1,6 @@
 #!/bin/sh
 # What is measured on a GPU; raw results into the folder given. Pure-Python wheels that the machine lacks
-# (gymnasium) may lie unpacked in carry/. Minutes each: tests 8, pages 3, busy 3.5, calls 1.5, injected 2.5 (with GPM and
+# (gymnasium) may lie unpacked in carry/. Minutes each: tests 8 (TESTS=unchanged: the first part, 2), pages 3, busy 3.5, calls 1.5, injected 2.5 (with GPM and
 # without), record 0.5, watcher 3, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
 # done again; options of the lab's run.py in LAB), aa 4 (identical runs, until there are 60), answers 4 each (their names in
 # ASK, as `onpolicy_compile offpolicy_compile`; then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
@@ -76,6 +76,7 @@ steady() { # each long enough for three claims of 3000 ticks
         # shellcheck disable=SC2086
         STOKER_HOME="$runs" python3 -m stoker run -- python3 examples/$words >"$out/steady_${words%%.*}.txt" 2>&1
     done
+    tar -czf "$out/steady_ticks.tar.gz" -C "$runs" --exclude outside runs # to be asked again elsewhere
     measured steady benchmarks/steady/real.py "$runs"/runs/*
 }
 
