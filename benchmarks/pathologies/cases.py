@@ -20,6 +20,7 @@ import seventh_table
 import sixth_table
 import tenth_table
 import third_table
+import thirteenth_table
 import twelfth_table
 from index import ALL, EVERYWHERE, ON_CPU, ON_GPU
 
@@ -36,6 +37,7 @@ LATER = {
     "tenth": tenth_table,
     "eleventh": eleventh_table,
     "twelfth": twelfth_table,
+    "thirteenth": thirteenth_table,
 }
 """Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2
