@@ -167,7 +167,11 @@ def _data(main: Trainer) -> str:
     if view.supply_per_s and demand and view.supply_per_s < demand:
         workers = f"{view.workers} worker" + ("s" if view.workers > 1 else "")
         return (
-            f"{what}: {workers} can deliver {view.supply_per_s:.3g} batches/s, "
-            f"the training could take {demand:.3g}"
+            f"{what}: {workers} can deliver {_rate(view.supply_per_s)} batches/s, "
+            f"the training could take {_rate(demand)}"
         )
     return what
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

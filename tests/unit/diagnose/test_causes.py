@@ -438,6 +438,15 @@ def test_a_thread_that_waits_for_the_gpu_stays_on_its_core() -> None:
     assert "SK206" not in codes(on_cpu), "there it may be the reads"
 
 
+def test_a_sleep_beside_a_thread_that_computes_now_and_then_is_a_sleep() -> None:
+    line = LineShare("other", PLACE, 80.0, 100, computes=0)
+    host = {"other": 80.0, "forward": 20.0}
+    found = seen(host, lines=(line,), off_core_frac=0.8, others_cores=0.33)
+    assert found.own_code_rests()
+    assert "asleep" in judge(found).findings[0].says
+    assert not replace(found, others_cores=0.5).own_code_rests(), "it may wait for the interpreter"
+
+
 def test_launches_that_wait_for_the_interpreter_are_not_too_many_launches() -> None:
     late = on_gpu(
         {},

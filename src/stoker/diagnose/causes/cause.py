@@ -121,4 +121,6 @@ def number(text: str, value: float | None, unit: str, source: str) -> Evidence |
     """`text` has a place for the figure: `{}`."""
     if value is None:
         return None
-    return Evidence(text.format(f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"), value, unit, source)
+    shown = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    text = text.replace("{} cores are", "{} core is") if shown == "1" else text
+    return Evidence(text.format(shown), value, unit, source)

@@ -202,11 +202,13 @@ class Signals:
 
     def own_code_rests(self) -> bool:
         """Most of `other` the thread is off its core and waits for none, nor for the interpreter: asleep, at
-        a lock, for a file or the network. What it may have waited for in other phases is taken off."""
-        own = self.host_pct["other"] / 100
-        if self.off_core_frac is None or (self.others_cores or 0.0) >= OTHERS_CORES:
+        a lock, for a file or the network. What it may have waited for in other phases, or while another
+        thread had the interpreter, is taken off."""
+        own, others = self.host_pct["other"] / 100, self.others_cores or 0.0
+        if self.off_core_frac is None:
             return False
         elsewhere = sum(self.host_pct[phase] for phase in self.may_wait) / 100
+        elsewhere += others if others >= OTHERS_CORES else 0.0
         return own > 0 and self.off_core_frac - elsewhere >= RESTS_FRAC * own
 
     def own_part_lost(self, own: OwnMethod) -> float:

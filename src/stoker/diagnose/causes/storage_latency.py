@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.loading import Blame, blame, evidence, worker_place
+from stoker.diagnose.causes.loading import SHARE_OUT, Blame, blame, evidence, read_whole_by_each, worker_place
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
@@ -28,12 +28,13 @@ def find(found: Signals) -> Finding | None:
         ],
         "the same data from /dev/shm, or a second epoch from the page cache, loads much faster",
         (
-            Fix("copy the data to a local disk, or to memory where it fits; pack small files into shards"),
+            *([SHARE_OUT] if read_whole_by_each(found) else []),
             Fix(
                 "waiting workers cost no core: have many of them, and prefetch deeper",
                 f"DataLoader(dataset, num_workers={view.workers})",
                 f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)",
             ),
+            Fix("copy the data to a local disk, or to memory where it fits; pack small files into shards"),
         ),
         worker_place(found),
     )

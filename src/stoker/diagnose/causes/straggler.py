@@ -20,8 +20,11 @@ _MEET = frozenset({"backward", "sync"})
 """Where ranks wait for each other: DDP's all-reduce is in backward; a rank may also wait for its GPU."""
 _DATA = Fix("data: the same cost for each rank; look at that rank's phases in `stoker why --json`")
 _LENGTH = Fix("work of unequal length: bucket or pack by length, the same on every rank")
-_MACHINE = Fix("the same on all ranks of a node but this one: its GPU's clocks, its cores, its neighbours")
-_FIXES = {Why.UNEQUAL: (_LENGTH, _DATA), Why.COMPUTE: (_MACHINE, _LENGTH), Why.HOST: (_MACHINE, _DATA)}
+_MACHINE = Fix(
+    "where the same work is slower there: that rank's machine, its clocks, its cores, its neighbours"
+)
+_OWN = Fix("what only that rank does (logging, saving, checks), in the line named: less often, or beside it")
+_FIXES = {Why.UNEQUAL: (_LENGTH, _DATA), Why.COMPUTE: (_MACHINE, _LENGTH), Why.HOST: (_OWN, _MACHINE, _DATA)}
 _USUAL = (_DATA, _LENGTH, _MACHINE)
 
 

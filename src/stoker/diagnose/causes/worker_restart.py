@@ -33,6 +33,7 @@ def find(found: Signals) -> Finding | None:
                 f"DataLoader(dataset, num_workers={view.workers})",
                 f"DataLoader(dataset, num_workers={view.workers}, persistent_workers=True)",
             ),
+            Fix("a loader made anew for each epoch: make it once, before the first, or it keeps nothing"),
             Fix("longer epochs: a sampler that goes on without end, evaluation counted in steps"),
         ),
         mend_at=loader.made,
