@@ -438,6 +438,17 @@ def test_a_thread_that_waits_for_the_gpu_stays_on_its_core() -> None:
     assert "SK206" not in codes(on_cpu), "there it may be the reads"
 
 
+def test_looks_into_a_warm_up_are_not_put_to_the_window() -> None:
+    """They are not dated: were all of the warm-up's in this line, hardly any would be left."""
+    line = LineShare("other", PLACE, 20.0, 40, computes=9)
+    rest = LineShare("other", Place(("/home/me/train.py", 90, "sample"), None), 7.0, 14, computes=0)
+    found = seen({"other": 27.0, "forward": 73.0}, lines=(line, rest))
+    assert codes(found) == ["SK201"]
+    assert codes(replace(found, early_own_frac=0.7)) == []
+    alone = replace(found, lines=(replace(line, pct=27.0, samples=54),), early_own_frac=0.7)
+    assert codes(alone) == ["SK201"], "whichever they are"
+
+
 def test_a_sleep_beside_a_thread_that_computes_now_and_then_is_a_sleep() -> None:
     line = LineShare("other", PLACE, 80.0, 100, computes=0)
     host = {"other": 80.0, "forward": 20.0}

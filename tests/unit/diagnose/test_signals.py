@@ -43,6 +43,13 @@ def test_on_a_gpu_it_costs_the_idle_time_it_caused(make: Make, cards: Cards) -> 
     assert found.gpu.memory_frac == pytest.approx(6 / 141)
 
 
+def test_how_much_of_the_own_code_lies_in_a_warm_up(make: Make) -> None:
+    even = make.training({"other": 0.3, "forward": 0.7}, seconds=600)
+    assert seen(make.run(even)).early_own_frac == 0.0
+    slow_first = make.training({"other": 0.3, "forward": 0.7}, speeds=[0.5] * 200 + [1.0] * 400, seconds=600)
+    assert seen(make.run(slow_first)).early_own_frac == pytest.approx(1 / 3, abs=0.03)
+
+
 def test_a_hidden_wait_costs_nothing(make: Make, cards: Cards) -> None:
     lead = cards.lead({"data": (10.0, 0.1, 0.0, 0.0), "forward": (10.0, 0.0, 0.0, 0.0)})
     found = seen(cards.run(make, SHARES, cards.record(cards.readings(97.0)), lead))

@@ -235,10 +235,12 @@ def _part(found: Signals, group: list[LineShare]) -> float:
 
 
 def _surely_lost(found: Signals, group: list[LineShare]) -> float:
-    """With so few looks into the phase as there are: the lower bound of its part (Wilson's)."""
+    """With so few looks into the phase as there are: the lower bound of its part (Wilson's), were all looks
+    into a warm-up its own."""
     part = _part(found, group)
-    looks = sum(line.samples for line in group) / part
-    return _lost(found, group) * _at_least(part, looks) / part
+    looks, early = sum(line.samples for line in group) / part, found.early_own_frac
+    late = (part - early) / (1 - early) if group[0].phase == "other" and early < 1 else part
+    return _lost(found, group) * _at_least(late, looks) / part if late > 0 else 0.0
 
 
 def _at_least(part: float, looks: float) -> float:

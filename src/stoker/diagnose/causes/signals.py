@@ -129,6 +129,8 @@ class Signals:
     """Used by other threads of its process that run Python; None: not known, or it is no first thread."""
     others_place: Place | None = None
     """Where those are found most."""
+    early_own_frac: float = 0.0
+    """Of the time in `other`, as far as looks tell of it: in the warm-up. A look is not dated."""
     quota_frac: float | None = None
     """Of the window: held back because a CPU quota was used up."""
 

@@ -22,6 +22,7 @@ from stoker.diagnose.own_steps import OwnMethod, own_loading, own_step
 from stoker.diagnose.places import call_site, lines_of_the_step
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
+from stoker.diagnose.window import spans
 from stoker.model.host import HostRecord
 from stoker.model.record import PHASES, OtherThreads, Place
 from stoker.model.run import Run
@@ -76,6 +77,7 @@ def signals(summary: Summary) -> Signals | None:
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         own_step=stepped,
+        early_own_frac=_early_own_frac(main),
         one_row_frac=one_row_frac(inputs_within(main.record, *main.window.span)),
         own_evaluation=own_evaluation(main.record, main.phase_pct),
         simulates=simulates,
@@ -102,6 +104,12 @@ def _off_core(summary: Summary, main: Trainer, use: GpuUse | None) -> tuple[floa
     if shares is None:
         return None, None
     return shares[0], shares[1] if use is None or shares[2] > 1 else None
+
+
+def _early_own_frac(main: Trainer) -> float:
+    whole_s = sum(span.content.phase("other") for span in spans(main.record) if span.stage == "train")
+    late_s = main.window.content.phase("other")
+    return max(0.0, 1 - late_s / whole_s) if main.window.warmup_s and whole_s > 0 else 0.0
 
 
 def _others_cores(threads: OtherThreads | None) -> float | None:
