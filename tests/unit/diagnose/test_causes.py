@@ -574,9 +574,21 @@ def test_what_a_larger_batch_hides_is_taken_off_what_it_does_not() -> None:
     assert weights == {"SK404": pytest.approx(0.55 * 0.4 + 0.25), "SK402": pytest.approx(0.15)}
 
 
+def test_memory_traffic_is_said_beside_a_healthy_verdict() -> None:
+    """Chains beside a good model: nothing is claimed, but what would tell."""
+    card = gpu(real_work_pct=91.0, busy_pct=98.0, idle_pct=2.0, tensor_pct=32.0)
+    told = [judge(on_gpu({}, WORK, gpu=replace(card, dram_pct=pct))) for pct in (56.0, 30.0)]
+    assert [one.outcome for one in told] == [Outcome.HEALTHY] * 2
+    assert ["memory traffic at 56 %" in one.would_tell for one in told] == [True, False]
+
+
 def test_a_larger_batch_is_advised_where_launches_are() -> None:
+    waits = replace(launching(launching_pct={"forward": 40.0}), core_wait_frac=0.15)
+    assert told_of(waits)["SK404"] == pytest.approx(0.40 - 0.15 * 0.6), (
+        "a thread without a core launches nothing"
+    )
     assert "SK404" not in codes(launching(memory=MemoryTrend(frees_per_tick=20.0))), "memory, in every tick"
-    assert "SK404" not in codes(launching(alone=False)), "whose kernels they are is not known"
+    assert told_of(launching(alone=False)) == {"SK402": pytest.approx(0.40)}, "whose kernels, is not known"
     assert "SK404" not in codes(replace(launching(), cpu_trained_frac=0.2)), "a part of the model on the CPU"
     stood_still = replace(launching(idle_pct=90.0), host_pct={**launching().host_pct, "save": 45.0})
     assert "SK404" not in codes(stood_still), "most of it is idle for something else"
