@@ -1,4 +1,4 @@
-"""Short names for many things: lists that end, and configurations without what they share."""
+"""Short words for many things: lists that end, configurations without what they share, moments, figures."""
 
 from __future__ import annotations
 
@@ -28,3 +28,8 @@ def moment(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def figure(value: float) -> str:
+    """`0.312`, `24.5`, `2,306`."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

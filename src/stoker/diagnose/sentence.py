@@ -7,6 +7,7 @@ from stoker.diagnose.causes.thresholds import CORE_WAIT_FRAC
 from stoker.diagnose.failure import culprit
 from stoker.diagnose.gpu_sentence import gpu_sentence
 from stoker.diagnose.host import core_wait_frac
+from stoker.diagnose.labels import figure
 from stoker.diagnose.loading import demand_per_s
 from stoker.diagnose.places import shown
 from stoker.diagnose.summary import Summary, Trainer
@@ -167,11 +168,7 @@ def _data(main: Trainer) -> str:
     if view.supply_per_s and demand and view.supply_per_s < demand:
         workers = f"{view.workers} worker" + ("s" if view.workers > 1 else "")
         return (
-            f"{what}: {workers} can deliver {_rate(view.supply_per_s)} batches/s, "
-            f"the training could take {_rate(demand)}"
+            f"{what}: {workers} can deliver {figure(view.supply_per_s)} batches/s, "
+            f"the training could take {figure(demand)}"
         )
     return what
-
-
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

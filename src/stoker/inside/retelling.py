@@ -23,13 +23,9 @@ def told(recorder, log, first):
     before = thinning.before
     if not (before and steps and thinning.active and recorder.stage is TRAIN) or recorder.usual is STARTUP:
         return first
-    optimizers, symbols, repeats, rows = (
-        recorder.optimizers,
-        recorder.symbols,
-        recorder.repeats,
-        recorder.tick_rows,
-    )
-    ticking, others, pending = recorder.tick_optimizer, recorder.others_since_tick, thinning.pending
+    optimizers, rows, pending = recorder.optimizers, recorder.tick_rows, thinning.pending
+    symbols, repeats = recorder.symbols, recorder.repeats
+    ticking, others = recorder.tick_optimizer, recorder.others_since_tick
     alive, ticks, env_steps = recorder.alive[ticking], recorder.ticks, recorder.env_steps
     start, passed, last, tick = thinning.start, before[THIN], None, None
     try:
@@ -76,13 +72,20 @@ def told(recorder, log, first):
         return len(log)
     finally:
         recorder.others_since_tick, recorder.ticks, recorder.env_steps = others, ticks, env_steps
-        if tick is not None:
-            recorder.tick_end, recorder.tick_totals = tick[0][2], _sums(tick[0])
-            recorder.tick_counts = (tick[1], recorder.samples, tick[2], recorder.counts[BACKWARD])
-        if last is not None:
-            thinning.start, thinning.before = start, _sums(last)
-            thinning.whole, thinning.first_of_row = False, True
-            recorder.eval_candidate = None
+        _stands_at(recorder, tick, last)
+
+
+def _stands_at(recorder, tick, last):
+    """The last tick, with the counts then, and the last end of all."""
+    if tick is not None:
+        entry, ticks, env_steps = tick
+        recorder.tick_end, recorder.tick_totals = entry[2], _sums(entry)
+        recorder.tick_counts = (ticks, recorder.samples, env_steps, recorder.counts[BACKWARD])
+    if last is not None:
+        thinning = recorder.thinning
+        thinning.start, thinning.before = last[2], _sums(last)
+        thinning.whole, thinning.first_of_row = False, True
+        recorder.eval_candidate = None
 
 
 def _sums(entry):

@@ -13,6 +13,7 @@ from stoker.diagnose.causes.thresholds import (
     SELDOM_ENOUGH_FRAC,
     WARNING_FRAC,
 )
+from stoker.diagnose.labels import figure
 from stoker.model.finding import Evidence, Finding, Fix, Severity
 from stoker.model.record import Place
 
@@ -121,6 +122,6 @@ def number(text: str, value: float | None, unit: str, source: str) -> Evidence |
     """`text` has a place for the figure: `{}`."""
     if value is None:
         return None
-    shown = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    shown = figure(value)
     text = text.replace("{} cores are", "{} core is") if shown == "1" else text
     return Evidence(text.format(shown), value, unit, source)

@@ -63,11 +63,15 @@ def works_little(busy_pct: float | None, real_pct: float | None) -> bool:
     return busy_pct is not None and real_pct is not None and real_pct < LITTLE_WORK_FRAC * busy_pct
 
 
+def has_room(gpu: GpuSignals) -> bool:
+    """For a larger batch."""
+    return gpu.alone and gpu.memory_frac is not None and gpu.memory_frac < MEMORY_FREE_FRAC
+
+
 def grows_with_the_batch(gpu: GpuSignals) -> bool:
     """Most kernels take longer than a launch does, so that with more rows they would hide the launches; and
     there is room for those."""
-    room = gpu.alone and gpu.memory_frac is not None and gpu.memory_frac < MEMORY_FREE_FRAC
-    return room and gpu.median_kernel_us is not None and gpu.median_kernel_us >= LAUNCH_US
+    return has_room(gpu) and gpu.median_kernel_us is not None and gpu.median_kernel_us >= LAUNCH_US
 
 
 def gpu_signals(use: GpuUse, main: Trainer) -> GpuSignals:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES, WAITS_FRAC
+from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK206", "another Python thread holds the interpreter"
@@ -33,23 +34,32 @@ def held_frac(found: Signals) -> float:
     off, others = found.off_core_frac, found.others_cores
     if off is None or others is None or others < OTHERS_CORES:
         return 0.0
-    may_wait = [*found.may_wait, "other", *([] if found.loss_is_work else ["loss"])]
-    held = off - sum(found.host_pct[phase] for phase in may_wait) / 100
+    held = off - sum(found.host_pct[phase] for phase in _may_wait(found)) / 100
     return min(held, others) if held >= HELD_FRAC else 0.0
+
+
+def _may_wait(found: Signals) -> frozenset[str]:
+    """For something else than the interpreter; the rest are the model's calls."""
+    return frozenset({*found.may_wait, "other", *([] if found.loss_is_work else ["loss"])})
+
+
+def leads_to_the_model(found: Signals, line: LineShare) -> bool:
+    """A line of the user's own, outside of the model's calls."""
+    return line.phase == "other" and line.place.leaf in found.step_lines
 
 
 def held_in_own_code_frac(found: Signals) -> float:
     """Of the window, beside that: the lines that lead to the model are found late, after the call they made,
     and look hot. Other lines may sleep, read, or compute in C: nobody knows that they wait for it."""
     held = held_frac(found)
-    own = [line for line in found.lines if line.phase == "other" and line.place.leaf in found.step_lines]
+    own = [line for line in found.lines if leads_to_the_model(found, line)]
     late = sum(line.pct for line in own if line.computes == 0 and line.waits_frac < WAITS_FRAC) / 100
     return max(0.0, min(late, (found.others_cores or 0.0) - held)) if held else 0.0
 
 
 def held_in_calls_pct(found: Signals, phase: str) -> float:
     """Of the window, in one phase of the model: as much of it as of all that it may be held in."""
-    may_wait = {*found.may_wait, "other", *([] if found.loss_is_work else ["loss"])}
+    may_wait = _may_wait(found)
     calls_pct = sum(pct for name, pct in found.host_pct.items() if name not in may_wait)
     return 100 * held_frac(found) * found.host_pct[phase] / calls_pct if calls_pct > 0 else 0.0
 

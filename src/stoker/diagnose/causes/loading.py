@@ -169,10 +169,10 @@ def _too_slow(found: Signals) -> bool:
 
 def wanted_per_s(found: Signals) -> float | None:
     """Batches; where the queue is mostly empty, between stalls: it holds a few, and a stall is longer."""
-    return found.demand_per_s * between_stalls(found) if found.demand_per_s else None
+    return found.demand_per_s * faster_between_stalls(found) if found.demand_per_s else None
 
 
-def between_stalls(found: Signals) -> float:
+def faster_between_stalls(found: Signals) -> float:
     """Times what it could take on average."""
     empty = found.loader.loader.empty_frac if found.loader else None
     stalls = sum(found.host_pct[phase] for phase in STALLS) / 100
@@ -201,7 +201,7 @@ def evidence(found: Signals) -> list[Evidence | None]:
         ),
         number("the workers can deliver {} batches/s", supply, "batches/s", "loader workers"),
         number(
-            f"the training could take {{}}{' between stalls' if between_stalls(found) > 1 else ''}",
+            f"the training could take {{}}{' between stalls' if faster_between_stalls(found) > 1 else ''}",
             wanted_per_s(found) if supply else None,
             "batches/s",
             "host clock",

@@ -4,10 +4,10 @@ of kernels that more rows would make longer; and has memory to spare."""
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import LITTLE_WORK, Cause, as_frac, finding, number, share
-from stoker.diagnose.causes.gpu_signals import GpuSignals, works_little
+from stoker.diagnose.causes.gpu_signals import GpuSignals, has_room, works_little
 from stoker.diagnose.causes.launch_bound import of_the_batch
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT, MEMORY_FREE_FRAC, WEIGHTS_FRAC
+from stoker.diagnose.causes.thresholds import BUSY_FOR_BATCH_PCT, WEIGHTS_FRAC
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK404", "batch too small for the GPU"
@@ -16,7 +16,7 @@ _WEIGHTS = (
     "much of the GPU's work is the optimizer's, the same whatever the batch",
     "GPU time that a larger batch shares out",
 )
-_WAITS = "the GPU waits for the next kernel, and most would take longer, not more often, with more rows"
+_WAITS = "the GPU waits for the next kernel, and with more rows most would take longer, not be more"
 _FIXES = (
     Fix(
         "a larger batch; it changes the training: keep the learning-rate rule and check the result",
@@ -30,7 +30,7 @@ _FIXES = (
 
 def find(found: Signals) -> Finding | None:
     gpu = found.gpu
-    if gpu is None or not gpu.alone or gpu.memory_frac is None or gpu.memory_frac >= MEMORY_FREE_FRAC:
+    if gpu is None or not has_room(gpu):
         return None
     (says, of, lost), waits = _while_busy(found, gpu), of_the_batch(found)
     if waits > lost:
