@@ -626,6 +626,10 @@ def test_a_queue_that_runs_dry_between_stalls() -> None:
     found = seen(host, loader=slow, demand_per_s=15.0)
     told = {one.code: one for one in judge(found).findings}
     assert list(told) == ["SK203", "SK104"]
+    assert any("prefetch_factor" in fix.after for fix in told["SK104"].fixes)
+    steady = judge(loading(loader=view(cpu_frac=0.1))).findings[0]
+    assert steady.code == "SK104"
+    assert not any("prefetch_factor" in fix.after for fix in steady.fixes), "a longer queue runs dry as well"
     said = [one.text for one in told["SK104"].evidence]
     assert "the training could take 175 between stalls" in said
     full = replace(found, loader=replace(slow, loader=replace(empty, empty_frac=0.1)))

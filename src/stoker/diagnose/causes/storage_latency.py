@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
-from stoker.diagnose.causes.loading import SHARE_OUT, Blame, blame, evidence, read_whole_by_each, worker_place
+from stoker.diagnose.causes.loading import (
+    DEEPER,
+    SHARE_OUT,
+    Blame,
+    blame,
+    evidence,
+    faster_between_stalls,
+    read_whole_by_each,
+    worker_place,
+)
 from stoker.diagnose.causes.signals import Signals
 from stoker.model.finding import Finding, Fix
 
@@ -30,10 +39,11 @@ def find(found: Signals) -> Finding | None:
         (
             *([SHARE_OUT] if read_whole_by_each(found) else []),
             Fix(
-                "waiting workers cost no core: have many of them, and prefetch deeper",
+                "waiting workers cost no core: have many of them",
                 f"DataLoader(dataset, num_workers={view.workers})",
-                f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)",
+                f"DataLoader(dataset, num_workers={more}, persistent_workers=True)",
             ),
+            *([DEEPER] if faster_between_stalls(found) > 1 else []),
             Fix("copy the data to a local disk, or to memory where it fits; pack small files into shards"),
         ),
         worker_place(found),
