@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from stoker.trials.guard.coverage import find_coverage
 from stoker.trials.guard.mode import GuardMode
+from stoker.trials.guard.plan import GuardPlan
+from stoker.trials.guard.shadow_folder import made_shadow
 from stoker.trials.trial import TrialResult
 
 from .conftest import shadow_of, tree_hash
@@ -118,3 +123,50 @@ def test_without_a_guard_the_folder_is_changed(project: Path, trial: Trial) -> N
     before = tree_hash(project)
     assert trial(GuardMode.OFF, "hostile.py", str(project)).failure is None
     assert tree_hash(project) != before
+
+
+@pytest.mark.parametrize("asked", ["_is_open_to_us", "layer_folder", "_like"])
+def test_a_temporary_folder_of_another_program_may_go_while_the_guard_is_put_up(
+    asked: str, project: Path, shadows: Path
+) -> None:
+    """Between any two of the guard's calls: its neighbours in the temporary folder are not ours."""
+    if find_coverage(GuardMode.OVERLAY, cwd=project).mode is not GuardMode.OVERLAY:
+        pytest.skip("no overlay here")
+    neighbour = shadows / "neighbour"
+    neighbour.mkdir()
+    plan = GuardPlan(GuardMode.OVERLAY, str(made_shadow(shadows)), str(project)).write(shadows)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            _GOES,
+            asked,
+            str(neighbour),
+            str(plan),
+            "--",
+            "sh",
+            "-c",
+            "echo new > notes.txt",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not neighbour.exists()
+    assert (project / "notes.txt").read_text(encoding="utf-8") == "old notes"
+
+
+_GOES = """
+import os, sys
+from stoker.trials.guard import entry, overlay
+name, neighbour, *rest = sys.argv[1:]
+kept = getattr(overlay, name)
+def asked(*args):
+    if neighbour in args and os.path.isdir(neighbour):
+        os.rmdir(neighbour)
+        return kept(*args) or True
+    return kept(*args)
+setattr(overlay, name, asked)
+sys.exit(entry.main(rest))
+"""

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import stat
+from collections.abc import Iterable, Iterator
 
 from stoker.trials.guard import kernel
 from stoker.trials.guard.mounts import (
@@ -37,20 +38,29 @@ class Overlay:
         covered = folders_to_cover(self._plan.shadow, _folders_in, mounted, root=os.getuid() == 0)
         if in_user_namespace:
             covered = without_mounts_below(covered, _folders_in, mounted)
-        kept = [path for path in (*self._plan.through, *_socket_folders("/tmp")) if os.path.isdir(path)]
-        opened = {path: os.open(path, os.O_PATH) for path in kept}
-        reachable = [mount for mount in mounts_below(covered, mounted) if os.path.exists(mount.path)]
-        below = [(mount, os.open(mount.path, os.O_PATH)) for mount in reachable]
+        through = _opened(filter(os.path.isdir, self._plan.through))
+        sockets = _opened(_socket_folders("/tmp"))
+        reachable = {
+            mount.path: mount for mount in mounts_below(covered, mounted) if os.path.exists(mount.path)
+        }
+        below = _opened(reachable)
         for folder in filter(_is_open_to_us, covered):
-            self._cover(folder, os.open(folder, os.O_PATH))
-        for mount, descriptor in below:
-            if mount.holds_files and os.path.isdir(_named(descriptor)):
-                self._cover(mount.path, descriptor)
-            else:
-                kernel.mount(_named(descriptor), mount.path, "", kernel.MS_BIND | kernel.MS_REC)
-        for path, descriptor in opened.items():
-            kernel.mount(_named(descriptor), path, "", kernel.MS_BIND | kernel.MS_REC)
-        for descriptor in (*opened.values(), *(descriptor for _, descriptor in below)):
+            with _unless_gone(folder):
+                lower = os.open(folder, os.O_PATH)
+                self._cover(folder, lower)
+                os.close(lower)
+        for path, descriptor in below.items():
+            with _unless_gone(path):
+                if reachable[path].holds_files and os.path.isdir(_named(descriptor)):
+                    self._cover(path, descriptor)
+                else:
+                    _show(path, descriptor)
+        for path, descriptor in sockets.items():
+            with _unless_gone(path):
+                _show(path, descriptor)
+        for path, descriptor in through.items():
+            _show(path, descriptor)
+        for descriptor in (*through.values(), *sockets.values(), *below.values()):
             os.close(descriptor)
 
     def _cover(self, folder: str, lower: int) -> None:
@@ -83,6 +93,29 @@ class Overlay:
             _make_parents(folder, upper, os.path.dirname(os.path.relpath(path, folder)))
             with contextlib.suppress(FileExistsError):
                 os.mknod(target, stat.S_IFCHR, os.makedev(0, 0))
+
+
+def _opened(paths: Iterable[str]) -> dict[str, int]:
+    found = {}
+    for path in paths:
+        with _unless_gone(path):
+            found[path] = os.open(path, os.O_PATH)
+    return found
+
+
+def _show(path: str, descriptor: int) -> None:
+    """What was there before the overlays."""
+    kernel.mount(_named(descriptor), path, "", kernel.MS_BIND | kernel.MS_REC)
+
+
+@contextlib.contextmanager
+def _unless_gone(path: str) -> Iterator[None]:
+    """Other programs remove their temporary folders at any moment; what is gone cannot be written to."""
+    try:
+        yield
+    except FileNotFoundError:
+        if os.path.lexists(path):
+            raise
 
 
 def _is_open_to_us(folder: str) -> bool:
