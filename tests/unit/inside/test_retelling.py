@@ -32,6 +32,7 @@ class Play:
     def __init__(self, seed: int, optimizers: int = 2) -> None:
         self.chance, self.recorder = random.Random(seed), Recorder(lambda: None)
         self.recorder.at_tick = self.recorder.at_lead = None
+        self.recorder.since = self.recorder.origin = 10.0  # two of these are compared
         self.recorder.stage = self.recorder.usual = TRAIN
         self.recorder.samples, self.recorder.eval_candidate = 640, "asked in eval mode"
         self.recorder.thinning.active = True
