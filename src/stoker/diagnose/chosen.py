@@ -57,7 +57,9 @@ class Quoted:
     cv_frac: float
     phase_pct: dict[str, float]
     held_frac: float | None
-    """On how many of its ticks the gate's condition was true."""
+    """On how many of the ticks of which that can be told the gate's condition was true."""
+    told_ticks: int
+    """Of so many it can be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,10 @@ def _for(within: list[NumberedTick], length_s: float) -> list[NumberedTick]:
 def _never_open(gate: Gate, ticks: list[NumberedTick]) -> str:
     if not ticks:
         return "no recorded tick lies there"
-    best = gate.longest(ticks)
+    best, told = gate.longest(ticks), len(gate.told(ticks))
     wanted = "" if gate.lasting == 1 else f"; at most {best} in a row fulfil it, {gate.lasting} are asked for"
-    return f"the gate never opened in {len(ticks):,} recorded ticks{wanted}"
+    untold = "" if told == len(ticks) else f" (of {len(ticks) - told:,} its phases were not told apart)"
+    return f"the gate never opened in {len(ticks):,} recorded ticks{untold}{wanted}"
 
 
 def _what_is_there(numbered: list[NumberedTick]) -> str:
@@ -198,6 +201,7 @@ def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None, in_a_
     took = [one.tick.duration_s for one in within]
     seconds, mean = sum(took), fmean(took)
     per_s = len(took) / seconds if seconds > 0 else 0.0
+    held = gate.told(within) if gate else []
     content = window.content
     samples = content.samples * per_s / content.ticks if content.samples and content.ticks else None
     return Quoted(
@@ -215,7 +219,8 @@ def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None, in_a_
         p95_ms=1e3 * sorted(took)[min(len(took) - 1, int(0.95 * len(took)))],
         cv_frac=pstdev(took) / mean if mean > 0 else 0.0,
         phase_pct=_phase_pct(within),
-        held_frac=fmean(gate.condition(one) for one in within) if gate else None,
+        held_frac=fmean(held) if held else None,
+        told_ticks=len(held),
     )
 
 

@@ -6,15 +6,17 @@ A small grammar, read by hand; nothing of it is ever executed.
     condition  = term { "or" term }
     term       = factor { "and" factor }
     factor     = "not" factor | "(" condition ")" | FIELD OPERATOR NUMBER [ "s" | "ms" | "us" | "%" ]
+
+Where ticks are short, the phases of most are not told apart. One of those took from 0 to as long as the tick:
+often enough to tell. Where it is not, nobody can: that tick counts neither for the condition nor against it.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import nan
 
 from stoker.errors import UsageError
 from stoker.model.record import PHASES, Tick
@@ -44,25 +46,41 @@ class NumberedTick:
     tick: Tick
 
 
-Value = Callable[[NumberedTick], float]
-Condition = Callable[[NumberedTick], bool]
+Value = Callable[[NumberedTick], tuple[float, float]]
+"""It lies between these two."""
+Condition = Callable[[NumberedTick], bool | None]
+"""None where it cannot be told."""
+
+
+def _known(value: Callable[[NumberedTick], float]) -> Value:
+    return lambda one: (value(one), value(one))
 
 
 def _phase_s(index: int) -> Value:
-    """Not a number where the phases of the tick were not told apart: no condition on it holds."""
-    return lambda one: one.tick.phase_s[index] if one.tick.phase_s is not None else nan
+    def between(one: NumberedTick) -> tuple[float, float]:
+        told = one.tick.phase_s
+        return (0.0, one.tick.duration_s) if told is None else (told[index], told[index])
+
+    return between
 
 
 def _phase_frac(index: int) -> Value:
     seconds = _phase_s(index)
-    return lambda one: seconds(one) / one.tick.duration_s if one.tick.duration_s > 0 else 0.0
+
+    def between(one: NumberedTick) -> tuple[float, float]:
+        low, high = (
+            spent / one.tick.duration_s if one.tick.duration_s > 0 else 0.0 for spent in seconds(one)
+        )
+        return low, high
+
+    return between
 
 
 FIELDS: dict[str, Value] = {
-    "iter": lambda one: one.number,
-    "tick": lambda one: one.number,
-    "time_s": lambda one: one.time_s,
-    "tick_s": lambda one: one.tick.duration_s,
+    "iter": _known(lambda one: one.number),
+    "tick": _known(lambda one: one.number),
+    "time_s": _known(lambda one: one.time_s),
+    "tick_s": _known(lambda one: one.tick.duration_s),
     "data_time": _phase_s(PHASES.index("data")),
     "env_time": _phase_s(PHASES.index("env")),
     **{f"{name}_s": _phase_s(index) for index, name in enumerate(PHASES)},
@@ -79,20 +97,24 @@ class Gate:
 
     def opens(self, ticks: Iterable[NumberedTick]) -> int | None:
         """How many ticks pass until it is open; None if it never opens."""
-        held = 0
-        for index, one in enumerate(ticks):
-            held = held + 1 if self.condition(one) else 0
-            if held >= self.lasting:
-                return index + 1
-        return None
+        return next((passed for passed, held in self._in_a_row(ticks) if held >= self.lasting), None)
 
     def longest(self, ticks: Iterable[NumberedTick]) -> int:
         """Most ticks in a row that fulfil it."""
-        held = best = 0
-        for one in ticks:
-            held = held + 1 if self.condition(one) else 0
-            best = max(best, held)
-        return best
+        return max((held for _, held in self._in_a_row(ticks)), default=0)
+
+    def told(self, ticks: Iterable[NumberedTick]) -> list[bool]:
+        """Whether it holds, of the ticks of which that can be told."""
+        return [holds for holds in map(self.condition, ticks) if holds is not None]
+
+    def _in_a_row(self, ticks: Iterable[NumberedTick]) -> Iterator[tuple[int, int]]:
+        """(how many ticks have passed, how many in a row have fulfilled it)."""
+        held = 0
+        for passed, one in enumerate(ticks, 1):
+            holds = self.condition(one)
+            if holds is not None:
+                held = held + 1 if holds else 0
+            yield passed, held
 
 
 def parse_gate(text: str) -> Gate:
@@ -136,14 +158,14 @@ class _Reader:
         while self._next_is("or"):
             self._take()
             parts.append(self._term(depth))
-        return parts[0] if len(parts) == 1 else lambda one: any(part(one) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda one: _any(part(one) for part in parts)
 
     def _term(self, depth: int) -> Condition:
         parts = [self._factor(depth)]
         while self._next_is("and"):
             self._take()
             parts.append(self._factor(depth))
-        return parts[0] if len(parts) == 1 else lambda one: all(part(one) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda one: _not(_any(_not(part(one)) for part in parts))
 
     def _factor(self, depth: int) -> Condition:
         if depth > DEPTH_MAX:
@@ -151,7 +173,7 @@ class _Reader:
         if self._next_is("not"):
             self._take()
             inner = self._factor(depth + 1)
-            return lambda one: not inner(one)
+            return lambda one: _not(inner(one))
         if self._next_is("("):
             self._take()
             inside = self.condition(depth + 1)
@@ -173,7 +195,7 @@ class _Reader:
         _, limit = self._take()
         if not isinstance(limit, float):
             raise _error(self.text, f"{name} is compared with a number, not with {limit!s}")
-        return lambda one: compare(value(one), limit)
+        return lambda one: _told(compare, *value(one), limit)
 
     def lasting(self) -> int:
         """What remains: nothing, or `for N`."""
@@ -190,6 +212,23 @@ class _Reader:
         if self.tokens:
             raise _error(self.text, f"nothing may follow the count: {self.tokens[0][1]!s}")
         return int(count)
+
+
+def _told(compare: Callable[[float, float], bool], low: float, high: float, limit: float) -> bool | None:
+    """Between the two every value is possible, so the limit itself is, too, where it lies there."""
+    possible = {compare(low, limit), compare(high, limit)}
+    if low < limit < high:
+        possible.add(compare(limit, limit))
+    return possible.pop() if len(possible) == 1 else None
+
+
+def _not(holds: bool | None) -> bool | None:
+    return None if holds is None else not holds
+
+
+def _any(told: Iterable[bool | None]) -> bool | None:
+    found = set(told)
+    return True if True in found else None if None in found else False
 
 
 def _error(text: str, seen: str) -> UsageError:

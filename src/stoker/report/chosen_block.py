@@ -16,6 +16,7 @@ def chosen_block(chosen: Chosen | None) -> list[Block]:
     rows = [("your window", _asked(chosen))]
     if chosen.quoted is not None:
         rows += _figures(chosen.quoted)
+        rows += [("", _held(chosen.quoted))] if chosen.gate else []
     if chosen.reason:
         rows.append(("", chosen.reason))
     return [Facts(tuple(rows))]
@@ -37,19 +38,28 @@ def _figures(one: Quoted) -> list[tuple[str, str]]:
         speeds.append(f"{rate(one.samples_per_s)} samples/s")
     if one.env_steps_per_s:
         speeds.append(f"{rate(one.env_steps_per_s)} env steps/s")
-    top = sorted(one.phase_pct.items(), key=lambda item: -item[1])[:PHASES_SHOWN]
-    rows = [
+    return [
         ("speed there", " · ".join(speeds)),
         (
             "tick there",
             f"mean {milliseconds(one.mean_ms)} · median {milliseconds(one.median_ms)} · "
             f"95th percentile {milliseconds(one.p95_ms)} · CV {percent(one.cv_frac)}",
         ),
-        (
-            "phases there",
-            " · ".join(f"{name} {pct:.0f} %" for name, pct in top if pct >= SMALL_PCT) or "none",
-        ),
+        ("phases there", _phases(one.phase_pct)),
     ]
-    if one.held_frac is not None:
-        rows.append(("", f"the gate's condition holds on {percent(one.held_frac)} of these ticks"))
-    return rows
+
+
+def _phases(phase_pct: dict[str, float]) -> str:
+    if not phase_pct:
+        return "not told apart in any of these ticks"
+    top = sorted(phase_pct.items(), key=lambda item: -item[1])[:PHASES_SHOWN]
+    return " · ".join(f"{name} {pct:.0f} %" for name, pct in top if pct >= SMALL_PCT)
+
+
+def _held(one: Quoted) -> str:
+    if one.held_frac is None:
+        return "of none of these ticks it can be told whether the gate's condition holds"
+    text = f"the gate's condition holds on {percent(one.held_frac)} of "
+    if one.told_ticks == one.ticks:
+        return f"{text}these ticks"
+    return f"{text}the {one.told_ticks:,} of these ticks of which that can be told"

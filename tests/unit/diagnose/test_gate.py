@@ -15,6 +15,7 @@ from stoker.diagnose.gate import FIELDS, NumberedTick, parse_gate
 from stoker.diagnose.window import training_window
 from stoker.errors import UsageError
 from stoker.model.record import PHASES, Tick
+from stoker.report.chosen_block import chosen_block
 
 Make = Any
 EXAMPLES = int(os.environ.get("STOKER_FUZZ", "200"))
@@ -44,6 +45,62 @@ def test_conditions(text: str, true: NumberedTick, false: NumberedTick) -> None:
     assert gate.lasting == 1
     assert gate.condition(true)
     assert not gate.condition(false)
+
+
+def untold(number: int = 1, took_s: float = 0.1) -> NumberedTick:
+    """Its phases were not told apart."""
+    return NumberedTick(number, number * took_s, Tick(number * took_s, took_s, 0, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("data_time < 0.2", True),  # it took no longer than the tick
+        ("data_time >= 0", True),
+        ("data_time > 0.2", False),
+        ("data_time < 0.02", None),
+        ("not data_time < 0.02", None),
+        ("data_time == 0.05", None),
+        ("data_time != 0.05", None),
+        ("data_time == 0.2", False),
+        ("data_frac <= 100 %", True),
+        ("data_frac < 50 %", None),
+        ("data_time < 0.02 or iter == 1", True),
+        ("data_time < 0.02 and iter == 1", None),
+        ("data_time < 0.02 and iter > 1", False),
+        ("tick_s < 0.2", True),
+    ],
+)
+def test_what_can_be_told_of_a_tick_whose_phases_are_unknown(text: str, holds: bool | None) -> None:
+    assert parse_gate(text).condition(untold()) is holds
+
+
+def test_ticks_of_which_it_cannot_be_told_count_neither_for_a_gate_nor_against_it() -> None:
+    gate = parse_gate("iter >= 3 and data_time < 0.02 for 3")
+    ticks = [tick(n, data=0.1 if n == 9 else 0.0) if n % 3 == 0 else untold(n) for n in range(1, 30)]
+    assert gate.opens(ticks) == 18, "12, 15 and 18: it was 0.1 s at 9"
+    assert gate.longest(ticks[:16]) == 2
+    assert gate.told(ticks[:9]) == [False, False, True, True, False], "1 and 2 are below 3 either way"
+
+
+def test_how_many_ticks_a_figure_is_of_is_said(make: Make) -> None:
+    record = make.training({"data": 0.1, "forward": 0.9}, seconds=60)
+    ticks = [one if n % 4 == 0 else replace(one, phase_s=None) for n, one in enumerate(record.ticks)]
+    window = training_window(record)
+    found = choose(record, window, ticks, parse_gate("data_time < 0.02 for 5"), None)
+    assert found.quoted is not None
+    assert (found.quoted.held_frac, found.quoted.first_tick) == (1.0, ticks.index(ticks[16]) + 3)
+    assert found.quoted.told_ticks == pytest.approx(found.quoted.ticks / 4, abs=1)
+    (block,) = chosen_block(found)
+    assert f"on 100 % of the {found.quoted.told_ticks:,} of these ticks of which" in str(block)
+    shut = choose(record, window, ticks, parse_gate("data_time > 0.02"), None)
+    assert "(of 900 its phases were not told apart)" in shut.reason
+    none = [replace(one, phase_s=None) for one in record.ticks]
+    opened = choose(record, window, none, parse_gate("iter == 5 or data_time < 0.02"), parse_bounds("10s"))
+    assert opened.quoted is not None
+    assert opened.quoted.held_frac is None
+    assert "of none of these ticks it can be told" in str(chosen_block(opened))
+    assert "not told apart in any of these ticks" in str(chosen_block(opened))
 
 
 def test_it_opens_after_as_many_ticks_in_a_row() -> None:
@@ -97,6 +154,7 @@ def test_any_text_is_a_gate_or_a_usage_error(text: str) -> None:
     except UsageError:
         return
     assert gate.condition(tick()) in (True, False)
+    assert gate.condition(untold()) in (True, False, None)
 
 
 @pytest.mark.parametrize(
