@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.causes.thresholds import CHANGE_FRAC
 from stoker.diagnose.labels import moment
@@ -19,6 +18,10 @@ from stoker.model.finding import Outcome, Verdict
 STRETCHES_MAX, STRETCHES_MIN, STRETCHES_USUAL = 12, 5, 10
 STRETCH_S, STRETCH_TICKS = 5.0, 10
 """At least as long: a row is written every second."""
+
+ROW_S = 1.5
+"""A change lies between two rows, and stretches are cut at rows."""
+ALIKE_POINTS = 5.0
 
 ALIKE_FRAC = 0.8
 """Of two changes about as large the first is told: what came and went is told by its coming."""
@@ -83,8 +86,8 @@ def over_time(summary: Summary) -> OverTime:
     if len(stretches) < 2:
         return OverTime(_too_short(main), (), "", None)
     start_s = stretches[0].start_s
-    whole = signals(summary)
-    periods = tuple(_period(summary, one, start_s, whole) for one in stretches)
+    verdicts = _Verdicts(summary, found, start_s, stretches[-1].end_s)
+    periods = tuple(_period(summary, one, start_s, verdicts) for one in stretches)
     return OverTime(_sentence(found, periods, main), periods, cut_at, found, start_s)
 
 
@@ -123,11 +126,61 @@ def _divided(edges: Sequence[float], count: int) -> list[float]:
     return found
 
 
-def _period(summary: Summary, stretch: Stretch, start_s: float, whole: Signals | None) -> Period:
+class _Verdicts:
+    """Of stretches. Those between which nothing changed have one, from all they have together: each by itself
+    lies now on this side of a threshold, now on that."""
+
+    def __init__(self, summary: Summary, found: Course, start_s: float, end_s: float) -> None:
+        self._whole = signals(summary)
+        self._evens: list[tuple[float, float, Trainer, Verdict]] = []
+        for from_s, to_s in _evens(found, start_s, end_s):
+            part = part_of(summary, from_s, to_s)
+            if part.main is not None:
+                told = self._on(part) if found.turns else verdict_on(self._whole)
+                self._evens.append((from_s - ROW_S, to_s + ROW_S, part.main, told))
+
+    def of(self, stretch: Stretch, part: Summary) -> Verdict:
+        for from_s, to_s, even, told in self._evens:
+            within = from_s <= stretch.start_s and stretch.end_s <= to_s
+            if within and part.main is not None and _stands_alike(part.main, even):
+                return told
+        return self._on(part)
+
+    def _on(self, part: Summary) -> Verdict:
+        """Ticks are in the files for the first minute and the last ones only: what is told from them is of
+        the whole run."""
+        found, whole = signals(part), self._whole
+        return verdict_on(found if found is None or whole is None else found.with_edges_of(whole))
+
+
+def _evens(found: Course, start_s: float, end_s: float) -> list[tuple[float, float]]:
+    """From one moment of the run to another nothing changed."""
+    if found.reason or any(turn.gradual for turn in found.turns):
+        return []
+    if not found.turns and found.speed_spread_frac / 2 > CHANGE_FRAC:
+        return []
+    edges = [start_s + found.from_s, *(start_s + turn.at_s for turn in found.turns), end_s]
+    return list(pairwise(edges))
+
+
+def _stands_alike(one: Trainer, other: Trainer) -> bool:
+    """The course is of the training thread; in some of the stretches there may be more evaluations and saves
+    between, or another program on the card."""
+    found, rest = _beside(one), _beside(other)
+    return all(abs(found.get(name, 0.0) - rest.get(name, 0.0)) < ALIKE_POINTS for name in {*found, *rest})
+
+
+def _beside(one: Trainer) -> dict[str, float]:
+    use = one.gpus.main
+    busy = {"busy": use.budget.busy_pct} if use and use.budget.busy_pct is not None else {}
+    return one.stage_pct | busy
+
+
+def _period(summary: Summary, stretch: Stretch, start_s: float, verdicts: _Verdicts) -> Period:
     part = part_of(summary, stretch.start_s, stretch.end_s)
     main = part.main
     assert main is not None  # the stretch has training of it
-    told = verdict_on(_with_what_the_whole_knows(signals(part), whole))
+    told = verdicts.of(stretch, part)
     use = main.gpus.main
     leading = _leading(told)
     return Period(
@@ -146,14 +199,6 @@ def _period(summary: Summary, stretch: Stretch, start_s: float, whole: Signals |
         cause_name=leading[1],
         says=told.text,
     )
-
-
-def _with_what_the_whole_knows(found: Signals | None, whole: Signals | None) -> Signals | None:
-    """Ticks are in the files for the first minute and the last ones only: what is told from them is of the
-    whole run."""
-    if found is None or whole is None:
-        return found
-    return found.with_edges_of(whole)
 
 
 def _leading(told: Verdict) -> tuple[str | None, str | None]:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from stoker.diagnose import turns
+from stoker.diagnose.causes.taken import signals
 from stoker.diagnose.labels import moment
 from stoker.diagnose.over_time import OverTime, over_time
 from stoker.diagnose.stretches import cut, equal_edges, part_of
 from stoker.diagnose.summary import summarise
+from stoker.diagnose.verdict import verdict_on
 from stoker.model.finding import Outcome
 from stoker.model.lead import Lead
 from stoker.model.record import PHASES, Mark, ProcessRecord, Second, Sums
@@ -145,6 +147,37 @@ def test_a_stretch_has_a_verdict_of_its_own(make: Make) -> None:
     assert first.phase_pct["data"] == pytest.approx(3)
     assert last.phase_pct["data"] == pytest.approx(28)
     assert first.throughput.ticks_per_s == pytest.approx(20, rel=0.01)
+
+
+def test_stretches_between_which_nothing_changed_have_one_verdict(make: Make) -> None:
+    """Each by itself lies now on this side of a threshold, now on that."""
+
+    def at(second: int) -> tuple[Mapping[str, float], float]:
+        data = 0.047 if second % 720 < 360 else 0.056
+        return {"data": data, "forward": 0.36, "backward": 0.47, "other": 0.04, "sync": 0.13 - data}, 20.0
+
+    more = {"loaders": (make.loader(batches=72_000),), "workers": (make.worker(0), make.worker(1))}
+    record = course(make, at, **more)
+    summary = summarise(make.run(record))
+    found = over_time(summary)
+    assert found.sentence.startswith("Nothing changed")
+    by_themselves = {
+        verdict_on(signals(part_of(summary, START_S + one.from_s, START_S + one.to_s))).outcome
+        for one in found.periods
+    }
+    assert len(by_themselves) == 2, "what this test is for"
+    assert {one.outcome for one in found.periods} == {verdict_on(signals(summary)).outcome}
+
+
+def test_a_stretch_with_evaluations_has_its_own(make: Make) -> None:
+    """None in the first half; then as long as the training between them."""
+    record = course(make, lambda now: ({}, 0.0) if now > 1800 and now % 20 >= 10 else (FED, 20.0))
+    marks = [Mark("train", record.seconds[0].sums)]
+    for start in range(1809, 3600, 20):
+        marks += [Mark("eval", record.seconds[start].sums), Mark("train", record.seconds[start + 10].sums)]
+    found = told(make, replace(record, marks=tuple(marks)))
+    assert found.sentence.startswith("Nothing changed")
+    assert [one.cause for one in found.periods] == [None] * 6 + ["SK204"] * 4
 
 
 def test_the_stretches_are_the_whole(make: Make) -> None:
