@@ -61,9 +61,9 @@ def by_lead(phase_pct: Mapping[str, float], lead: Lead) -> Causes:
     doubt = {phase: phase_pct[phase] * _of(row.unknown_s, row.host_s) for phase, row in seen.items()}
     dry = [phase for phase in sorted(doubt, key=lambda phase: -doubt[phase]) if doubt[phase] >= 1]
     rest = (
-        f"the GPU ran out of work somewhere in {', '.join(dry[:3])}; when, was not seen"
+        f"it ran dry somewhere in {', '.join(dry[:2])}; when, was not seen"
         if dry
-        else "gaps that neither a wait of the training thread nor launching explains: copies, other streams"
+        else "neither waits nor launching explain it; copies, other streams"
     )
     return Causes(
         source=Source.ASKED if lead.by == "asked" else Source.EVENTS,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 from stoker.diagnose.places import shown
 from stoker.diagnose.remedies import Remedy
-from stoker.model.finding import Finding, Outcome, Verdict
+from stoker.model.finding import Evidence, Finding, Outcome, Verdict
+from stoker.report.gpu_blocks import SOURCES
 from stoker.report.page import Block, Facts, Notes
 
 CAUSES_SHOWN = 3
 EVIDENCE_SHOWN = 3
 REMEDIES_SHOWN = 3
+_SOURCES = {str(source): name for source, name in SOURCES.items()} | {"gpm or nvml": "GPM or NVML"}
 
 
 def cause_blocks(verdict: Verdict, cwd: str) -> list[Block]:
@@ -45,7 +48,7 @@ def _small(finding: Finding, verdict: Verdict) -> bool:
 
 def _rows(finding: Finding, cwd: str) -> list[tuple[str, str]]:
     rows = [(finding.code, f"{finding.says} ({finding.severity})")]
-    rows.append(("evidence", "; ".join(one.text for one in finding.evidence[:EVIDENCE_SHOWN])))
+    rows.append(("evidence", _told(finding.evidence[:EVIDENCE_SHOWN])))
     if finding.place is not None and finding.place.leaf is not None:
         rows.append(("line", shown(finding.place, cwd)))
     made = finding.mend_at
@@ -57,6 +60,17 @@ def _rows(finding: Finding, cwd: str) -> list[tuple[str, str]]:
     after = re.sub(r"\n *", " ", after)
     rows.append(("fix", f"{fix.text}: {after}" if after else fix.text))
     return rows
+
+
+def _told(evidence: Sequence[Evidence]) -> str:
+    """With the source behind what is from it."""
+    by_source = groupby(evidence, key=lambda one: one.source)
+    return "; ".join(_from("; ".join(one.text for one in found), source) for source, found in by_source)
+
+
+def _from(text: str, source: str) -> str:
+    name = _SOURCES.get(source, source)
+    return f"{text[:-1]}; {name})" if text.endswith(")") else f"{text} ({name})"
 
 
 def ceiling(finding: Finding) -> str:

@@ -104,7 +104,7 @@ def _note(summary: Summary, main: Trainer, use: GpuUse, part: Part) -> str:
         case Kind.REAL:
             return "multiprocessors at work (GPM)"
         case Kind.LITTLE:
-            return "something ran, on few of its multiprocessors"
+            return "something ran, on few multiprocessors"
         case Kind.BUSY:
             return "how much of it is real work is not measured"
         case Kind.IDLE:
@@ -112,7 +112,7 @@ def _note(summary: Summary, main: Trainer, use: GpuUse, part: Part) -> str:
         case Kind.LAUNCHING:
             return "waits for one small kernel after another"
         case Kind.UNKNOWN_IDLE:
-            return use.budget.unknown_reason
+            return use.budget.unknown_reason.partition("; ")[0]
         case Kind.UNKNOWN:
             return "the GPU's counters were not read"
 

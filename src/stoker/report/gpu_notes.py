@@ -71,9 +71,10 @@ def _streams(use: GpuUse) -> str:
     lead = use.lead
     if lead is None or lead.streams_seen <= 1:
         return ""
+    which = "the default one" if lead.stream == 0 else "the busiest that was looked at"
     return (
-        f"idle time by phase speaks of one of {lead.streams_seen} CUDA streams ({lead.stream}); work of the "
-        "others may fill it"
+        f"idle time by phase speaks of one of {lead.streams_seen} CUDA streams, {which}; work of the others "
+        "may fill it"
     )
 
 

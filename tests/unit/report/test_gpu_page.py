@@ -181,9 +181,7 @@ def test_a_card_that_others_fill_still_names_this_trainings_own_wait(make: Make,
 def test_unknown_is_named_first_only_where_it_is_most_of_it(make: Make, cards: Any) -> None:
     gpu = cards.record(cards.readings(30.0))
     some = cards.lead({"data": (0.45, 0.2, 0.0, 0.25), "other": (0.02, 0.02, 0.0, 0.0)})
-    assert "not explained: the GPU ran out of work somewhere in data" in sentence(
-        cards.run(make, DATA, gpu, some)
-    )
+    assert "not explained: it ran dry somewhere in data" in sentence(cards.run(make, DATA, gpu, some))
     most = cards.lead({"data": (0.45, 0.2, 0.0, 0.25), "forward": (0.2, 0.15, 0.0, 0.0)})
     gpu = cards.record(cards.readings(45.0))
     said = sentence(cards.run(make, DATA, gpu, most))
@@ -229,7 +227,10 @@ def test_streams_fields_and_coverage_that_are_missing_are_said(make: Make, cards
     gpu = cards.record(cards.readings(50.0, sm_active_pct=20.0)[:20], missing=missing)
     run = cards.run(make, ENV, gpu, cards.lead(ENV_LEAD, streams_seen=3, stream=7))
     shown = page_of(run)
-    assert "one of 3 CUDA streams (7)" in shown
+    assert "one of 3 CUDA streams, the busiest that was looked at;" in shown
+    assert "CUDA streams, the default one;" in page_of(
+        cards.run(make, ENV, gpu, cards.lead(ENV_LEAD, streams_seen=2))
+    )
     assert "GPU: power_w, temperature_c not measured: Not Supported" in shown
     assert "the GPU's counters cover 19.0 s of the 60.0 s" in shown
 
