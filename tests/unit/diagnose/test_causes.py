@@ -425,6 +425,22 @@ def test_lines_that_lead_to_the_model_are_late_where_the_interpreter_is_held() -
     assert told_of(replace(found, off_core_frac=0.2))["SK201"] == pytest.approx(0.15), "nobody holds it long"
 
 
+def test_a_late_line_takes_nothing_from_a_hot_line_elsewhere() -> None:
+    """Of two that lead to the model most of the waiting is in the other."""
+
+    def line(number: int, function: str, share_pct: float, computes: int) -> LineShare:
+        where = ("/home/me/train.py", number, function)
+        return LineShare("other", Place(where, where), share_pct, 80, computes=computes)
+
+    call, next_to_it = line(10, "train", 14.0, 0), line(200, "epoch", 1.0, 0)
+    lines = (call, next_to_it, line(201, "epoch", 12.0, 70))
+    host = {"other": 27.0, "forward": 35.0, "backward": 38.0}
+    found = seen(host, lines=lines, off_core_frac=0.45, others_cores=0.6)
+    for leads in ({call.place.leaf}, {call.place.leaf, next_to_it.place.leaf}):
+        told = told_of(replace(found, step_lines=frozenset(leads)))
+        assert told["SK201"] == pytest.approx(0.13, abs=0.012)
+
+
 def test_a_thread_that_waits_for_the_gpu_stays_on_its_core() -> None:
     """What it is off its core it spends elsewhere: with 40 % in reads, too, the rest waits for the
     interpreter."""

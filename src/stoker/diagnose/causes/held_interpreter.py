@@ -6,6 +6,8 @@ in Python, after up to 5 ms. The model's own calls become longer, and look like 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES, WAITS_FRAC
@@ -52,9 +54,20 @@ def held_in_own_code_frac(found: Signals) -> float:
     """Of the window, beside that: the lines that lead to the model are found late, after the call they made,
     and look hot. Other lines may sleep, read, or compute in C: nobody knows that they wait for it."""
     held = held_frac(found)
-    own = [line for line in found.lines if leads_to_the_model(found, line)]
-    late = sum(line.pct for line in own if line.computes == 0 and line.waits_frac < WAITS_FRAC) / 100
+    late = _late_pct(found, found.lines) / 100
     return max(0.0, min(late, (found.others_cores or 0.0) - held)) if held else 0.0
+
+
+def held_in_lines_frac(found: Signals, lines: Sequence[LineShare]) -> float:
+    """Of the window, the part of that which is in these."""
+    late_pct = _late_pct(found, found.lines)
+    part = min(1.0, _late_pct(found, lines) / late_pct) if late_pct > 0 else 0.0
+    return held_in_own_code_frac(found) * part
+
+
+def _late_pct(found: Signals, lines: Sequence[LineShare]) -> float:
+    own = [line for line in lines if leads_to_the_model(found, line)]
+    return sum(line.pct for line in own if line.computes == 0 and line.waits_frac < WAITS_FRAC)
 
 
 def held_in_calls_pct(found: Signals, phase: str) -> float:

@@ -7,7 +7,7 @@ import math
 from stoker.diagnose.causes.allocator_thrash import emptying_line, hides_the_rest, thrashing
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.checkpoint_stall import find as checkpoint_stall
-from stoker.diagnose.causes.held_interpreter import held_in_own_code_frac, leads_to_the_model
+from stoker.diagnose.causes.held_interpreter import held_in_lines_frac
 from stoker.diagnose.causes.main_process_loading import loaded
 from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
@@ -214,7 +214,7 @@ def _lost(found: Signals, group: list[LineShare]) -> float:
     if not group:
         return 0.0
     beside = _launching(found, group) if group[0].phase == "loss" else 0.0
-    held = held_in_own_code_frac(found) if any(leads_to_the_model(found, line) for line in group) else 0.0
+    held = held_in_lines_frac(found, group)
     return max(0.0, sum(map(found.line_lost, group)) + beside * _part(found, group) - held)
 
 

@@ -47,8 +47,10 @@ class Overlay:
         for folder in filter(_is_open_to_us, covered):
             with _unless_gone(folder):
                 lower = os.open(folder, os.O_PATH)
-                self._cover(folder, lower)
-                os.close(lower)
+                try:
+                    self._cover(folder, lower)
+                finally:
+                    os.close(lower)
         for path, descriptor in below.items():
             with _unless_gone(path):
                 if reachable[path].holds_files and os.path.isdir(_named(descriptor)):
