@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 GIB = 2**30
+WHOLE_UUID = "GPU-11111111-2222-3333-4444-555555555555"
 
 
 class NvmlError(Exception):
@@ -38,6 +39,10 @@ class Card:
         self.rate = 77
         self.processes = [SimpleNamespace(pid=41, usedGpuMemory=3 * GIB)]
         self.calls: list[str] = []
+        self.slices = 0
+        """In MIG mode where there are any."""
+        self.taken: list[tuple[object, int]] = []
+        """Parent and instance of each sample of a slice."""
 
 
 def _request() -> Any:
@@ -50,6 +55,18 @@ def stub(card: Card) -> SimpleNamespace:
         card.samples_taken += 1
         sample.number = card.samples_taken
         return sample
+
+    def mig_sample_get(parent: Any, instance: int, sample: Any) -> Any:
+        card.taken.append((parent, instance))
+        return sample_get(parent, sample)
+
+    def slice_handle(handle: Any, index: int) -> str:
+        if index >= card.slices:
+            raise NvmlError("Not Found")
+        return f"slice {index}"
+
+    def uuid(handle: str) -> str:
+        return WHOLE_UUID if handle.startswith("handle") else f"MIG-{handle[-1]}"
 
     def metrics_get(request: Any) -> Any:
         card.pairs.append((request.sample1.number, request.sample2.number))
@@ -77,14 +94,18 @@ def stub(card: Card) -> SimpleNamespace:
         "nvmlDeviceGetCount": lambda: 1,
         "nvmlDeviceGetHandleByIndex": lambda index: f"handle {index}",
         "nvmlDeviceGetName": lambda handle: b"NVIDIA H200",
-        "nvmlDeviceGetUUID": lambda handle: "GPU-11111111-2222-3333-4444-555555555555",
+        "nvmlDeviceGetUUID": uuid,
         "nvmlDeviceGetMemoryInfo": lambda handle, version=None: SimpleNamespace(
             total=141 * GIB, used=5 * GIB if version else 6 * GIB
         ),
         "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 600_000,
         "nvmlDeviceGetPowerManagementDefaultLimit": lambda handle: 700_000,
         "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 1980,
-        "nvmlDeviceGetMigMode": lambda handle: [0, 0],
+        "nvmlDeviceGetMigMode": lambda handle: [int(card.slices > 0)] * 2,
+        "nvmlDeviceGetMaxMigDeviceCount": lambda handle: 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": slice_handle,
+        "nvmlDeviceGetGpuInstanceId": lambda handle: 3,
+        "nvmlGpmMigSampleGet": mig_sample_get,
         "nvmlGpmQueryDeviceSupport": lambda handle: SimpleNamespace(isSupportedDevice=1),
         "nvmlGpmSampleAlloc": lambda: SimpleNamespace(number=0),
         "nvmlGpmSampleGet": sample_get,
@@ -95,6 +116,7 @@ def stub(card: Card) -> SimpleNamespace:
         "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=card.rate, memory=3),
         "nvmlDeviceGetClockInfo": lambda handle, kind: 1755,
         "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 0x4 | 0x20,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 0x4 | 0x20,
         "nvmlDeviceGetPowerUsage": lambda handle: 350_500,
         "nvmlDeviceGetTotalEnergyConsumption": lambda handle: 123_456_789,
         "nvmlDeviceGetTemperature": lambda handle, kind: 51,

@@ -137,21 +137,27 @@ class Device:
             sm_clock_max_mhz=ask.number("nvmlDeviceGetMaxClockInfo", self._whole, _CLOCK_SM),
             gpm=self.gpm_refused or True,
             mig=self._parent is not None,
-            parent_uuid=known(parent),
+            parent_uuid=parent,
         )
 
     def slices(self) -> list[Device | Refused]:
-        """Of a GPU in MIG mode; there are none where the mode is off or not known."""
+        """Of a GPU in MIG mode; there are none where the mode is off or not known. Where there are and they
+        cannot be found, one refusal stands for all."""
         mode = self._calls.ask("nvmlDeviceGetMigMode", self._handle)
         if isinstance(mode, Refused) or not mode[0]:
             return []
         most = self._calls.number("nvmlDeviceGetMaxMigDeviceCount", self._handle)
+        if isinstance(most, Refused):
+            return [most]
         found: list[Device | Refused] = []
-        for index in range(0 if isinstance(most, Refused) else most):
+        refused: list[Device | Refused] = []
+        for index in range(most):
             handle = self._calls.ask("nvmlDeviceGetMigDeviceHandleByIndex", self._handle, index)
-            if not isinstance(handle, Refused):  # places that are not taken are refused
+            if not isinstance(handle, Refused):
                 found.append(Device(self._calls, handle, no_gpm=self._no_gpm, parent=self._handle))
-        return found
+            elif not _nothing_there(handle):  # of a place that is not taken
+                refused.append(handle)
+        return found or refused[:1]
 
     def ask(self, *, dear: bool) -> Answers:
         gpm = self._gpm.look() if self._gpm is not None else self.gpm_refused
@@ -252,7 +258,7 @@ class Device:
 
     def _nothing_new(self, answer: Refused) -> UtilSamples | Refused:
         """The driver says so by refusing. One that never has any is not asked for ever."""
-        if "not found" in answer.reason.lower() and (self._seen_us or self._waited < _EMPTY_LOOKS_MAX):
+        if _nothing_there(answer) and (self._seen_us or self._waited < _EMPTY_LOOKS_MAX):
             self._waited += 1
             return UtilSamples(self._seen_us, ())
         self._no_samples = answer
@@ -264,6 +270,11 @@ class Device:
         if isinstance(answer, Refused):
             return answer
         return tuple(Using(int(one.pid), known(part(one, "usedGpuMemory", name))) for one in answer)
+
+
+def _nothing_there(answer: Refused) -> bool:
+    """NVML_ERROR_NOT_FOUND; a driver without the function says "Function Not Found"."""
+    return answer.reason.lower().endswith(": not found")
 
 
 def _tells_busy(gpm: GpmInterval | Refused | None) -> bool:

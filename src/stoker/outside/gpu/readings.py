@@ -199,7 +199,7 @@ class Reader:
 
 
 def device_row(gpu: int, facts: Facts, missing: dict[str, str]) -> GpuDevice:
-    for name in ("uuid", "name", "memory_total_bytes", "sm_clock_max_mhz"):
+    for name in ("uuid", "name", "memory_total_bytes", "sm_clock_max_mhz", "parent_uuid"):
         answer = getattr(facts, name)
         if isinstance(answer, Refused):
             missing[name] = answer.reason
@@ -218,7 +218,7 @@ def device_row(gpu: int, facts: Facts, missing: dict[str, str]) -> GpuDevice:
         gpm=facts.gpm is True,
         gpm_reason=facts.gpm.reason if isinstance(facts.gpm, Refused) else None,
         mig=facts.mig,
-        parent_uuid=facts.parent_uuid,
+        parent_uuid=known(facts.parent_uuid),
     )
 
 

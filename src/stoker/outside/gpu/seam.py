@@ -74,7 +74,7 @@ class Facts:
     gpm: bool | Refused
     """True, or why not."""
     mig: bool = False
-    parent_uuid: str | None = None
+    parent_uuid: str | Refused | None = None
     power_default_mw: int | Refused = Refused("not asked for")
     """What the card is delivered with; a limit below it was set by somebody."""
 

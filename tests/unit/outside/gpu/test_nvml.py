@@ -36,7 +36,6 @@ LOST = {
     "c_nvmlGpmMetricsGet_t": GPM_FIELDS,
     "nvmlDeviceGetMemoryInfo": {"memory_used_bytes", "memory_total_bytes"},
     "nvmlDeviceGetClockInfo": {"sm_clock_mhz"},
-    "nvmlDeviceGetCurrentClocksEventReasons": {"throttled_by"},
     "nvmlDeviceGetPowerUsage": {"power_w"},
     "nvmlDeviceGetTotalEnergyConsumption": {"energy_mj_total"},
     "nvmlDeviceGetTemperature": {"temperature_c"},
@@ -52,10 +51,29 @@ LOST = {
     "nvmlShutdown": set(),
     "nvmlGpmSampleFree": set(),
     "nvmlDeviceGetMigMode": set(),
+    # Of a card that is cut into slices alone; see LOST_OF_A_SLICE.
+    "nvmlDeviceGetMaxMigDeviceCount": set(),
+    "nvmlDeviceGetMigDeviceHandleByIndex": set(),
+    "nvmlDeviceGetGpuInstanceId": set(),
+    "nvmlGpmMigSampleGet": set(),
     # Each stands in for the other.
+    "nvmlDeviceGetCurrentClocksEventReasons": set(),
+    "nvmlDeviceGetCurrentClocksThrottleReasons": set(),
     "nvmlDeviceGetSamples": set(),
     "nvmlDeviceGetUtilizationRates": set(),
 }
+READS_SLICES = ("nvmlDeviceGetGpuInstanceId", "nvmlGpmMigSampleGet")
+LOST_OF_A_SLICE = {
+    **LOST,
+    "nvmlDeviceGetUUID": {"uuid", "parent_uuid"},
+    **dict.fromkeys(READS_SLICES, GPM_FIELDS),
+    "nvmlGpmSampleGet": set(),
+}
+FINDS_SLICES = (
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetMigDeviceHandleByIndex",
+)
 SAMPLE_PCT, RATE_PCT = 30, 77
 NO_DEVICE = {"nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"}
 
@@ -78,22 +96,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def some_looks(module: Any, clock: Clock, card: Any) -> tuple[dict[str, object], dict[str, str]]:
+def some_looks(
+    module: Any, clock: Clock, card: Any, device: int = 0
+) -> tuple[dict[str, object], dict[str, str]]:
     """All fields as last told in some looks 0.2 s apart, device facts among them; and what is missing, and
     why."""
     gpus = nvml.open_nvml(module)
     box = gpus.describe()
-    reader = Reader(0, pids_comparable=True)
+    reader = Reader(device, pids_comparable=True)
     told: dict[str, object] = dict.fromkeys(field.name for field in fields(GpuReading))
     for dear in RHYTHM:
         clock.now += 0.2
         card.util_samples += [(card.util_samples[-1][0] + 100_000, SAMPLE_PCT)]
-        reading = asdict(reader.reading(clock(), gpus.ask(0, dear=dear), own={41}))
+        reading = asdict(reader.reading(clock(), gpus.ask(device, dear=dear), own={41}))
         told |= {name: value for name, value in reading.items() if value is not None}
-    (facts,) = box.devices
+    facts = box.devices[device]
     assert isinstance(facts, Facts)
     missing = {**reader.missing, **box.extra}
-    row = device_row(0, facts, missing)
+    row = device_row(device, facts, missing)
     return {**asdict(row), **told, "driver": box.driver}, missing
 
 
@@ -114,11 +134,11 @@ def test_all_of_a_hopper_card(stub_nvml: Callable[..., Any], clock: Clock, card:
 
 
 def lost_and_changed(
-    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
+    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any, device: int = 0
 ) -> tuple[dict[str, str], dict[str, object]]:
     """What is lost without the call, with the reason told; and what is another value."""
-    whole, missing_anyway = some_looks(stub_nvml(), clock, card)
-    found, missing = some_looks(stub_nvml(without=call), clock, card)
+    whole, missing_anyway = some_looks(stub_nvml(), clock, card, device)
+    found, missing = some_looks(stub_nvml(without=call), clock, card, device)
     lost = {name for name, value in found.items() if value is None and whole[name] is not None}
     assert set(missing) - set(missing_anyway) == lost - {"own_pids"}
     changed = {name: value for name, value in found.items() if value is not None and value != whole[name]}
@@ -129,10 +149,13 @@ def lost_and_changed(
 def test_a_missing_call_costs_its_own_fields_alone(
     call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
 ) -> None:
-    lost, changed = lost_and_changed(call, stub_nvml, clock, card)
-    assert set(lost) == LOST[call]
+    only_its_own(call, LOST[call], *lost_and_changed(call, stub_nvml, clock, card))
+
+
+def only_its_own(call: str, own: set[str], lost: dict[str, str], changed: dict[str, object]) -> None:
+    assert set(lost) == own
     assert all(call in why for name, why in lost.items() if name != "own_pids"), lost
-    gone = LOST[call] == GPM_FIELDS
+    gone = own == GPM_FIELDS
     by_rate = {"nvml_util_pct"} if call == "nvmlDeviceGetSamples" else set()
     assert set(changed) - {"t", "busy_s"} <= by_rate | (FELL_BACK | {"gpm", "gpm_reason"} if gone else set())
     if gone:
@@ -149,6 +172,55 @@ def test_without_gpm_a_missing_call_costs_its_own_fields_alone(
     assert all(call in why for name, why in lost.items() if name != "own_pids"), lost
     by_rate = {"busy_pct": RATE_PCT, "nvml_util_pct": RATE_PCT} if call == "nvmlDeviceGetSamples" else {}
     assert {name: changed[name] for name in set(changed) - {"t", "busy_s"}} == by_rate
+
+
+def test_old_and_new_name_of_the_throttle_reasons(
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    new, old = (f"nvmlDeviceGetCurrentClocks{kind}Reasons" for kind in ("Event", "Throttle"))
+    module = stub_nvml(without=new, **{old: lambda handle: 0x40})
+    found, _ = some_looks(module, clock, card)
+    assert found["throttled_by"] == ("thermal slowdown (hardware)",)
+    found, _ = some_looks(stub_nvml(**{old: lambda handle: pytest.fail("was asked")}), clock, card)
+    assert found["throttled_by"] == ("power cap", "thermal slowdown (software)")
+    module = stub_nvml(without=new)
+    delattr(module, old)
+    found, missing = some_looks(module, clock, card)
+    assert (found["throttled_by"], set(missing)) == (None, {"throttled_by"})
+    assert new in missing["throttled_by"]
+
+
+def old_memory_info(card: Any) -> Any:
+    """A binding that knows no versions."""
+    return lambda handle: SimpleNamespace(total=141 * GIB, used=6 * GIB)
+
+
+def old_driver_memory_info(card: Any) -> Any:
+    """A binding that does, before a driver that has the first version alone."""
+
+    def memory_info(handle: object, version: int | None = None) -> Any:
+        card.calls.append(f"version {version}")
+        if version:
+            raise RuntimeError("Function Not Found")
+        return SimpleNamespace(total=141 * GIB, used=6 * GIB)
+
+    return memory_info
+
+
+@pytest.mark.parametrize("made", [old_memory_info, old_driver_memory_info])
+@pytest.mark.parametrize("slices", [0, 1])
+def test_where_memory_has_no_second_version_the_first_is_told(
+    made: Callable[[Any], Any], slices: int, stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    """With what the driver keeps for itself; nothing else is another."""
+    card.slices = slices
+    whole, _ = some_looks(stub_nvml(), clock, card, device=slices)
+    found, missing = some_looks(stub_nvml(nvmlDeviceGetMemoryInfo=made(card)), clock, card, device=slices)
+    assert missing == {}
+    assert (whole["memory_used_bytes"], found["memory_used_bytes"]) == (5 * GIB, 6 * GIB)
+    changed = {name for name, value in found.items() if value != whole[name]}
+    assert changed - {"t", "busy_s"} == {"memory_used_bytes"}
+    assert set(card.calls[1:]) <= {"version None"}, "it is not asked again for what it lacks"
 
 
 @pytest.mark.parametrize("no_gpm", ["", "1"])
@@ -404,37 +476,60 @@ def test_names_of_throttling() -> None:
 
 
 def test_mig_slices_stand_beside_their_gpu(
-    stub_nvml: Callable[..., Any], clock: Clock, tmp_path: Any
+    stub_nvml: Callable[..., Any], clock: Clock, card: Any, tmp_path: Any
 ) -> None:
-    taken: list[object] = []
-
-    def sample(parent: object, instance: int, target: Any) -> object:
-        taken.append((parent, instance))
-        target.number = len(taken)
-        return target
-
-    def slice_handle(handle: object, index: int) -> str:
-        if index > 0:
-            raise RuntimeError("Not Found")
-        return f"slice {index}"
-
-    module = stub_nvml(
-        nvmlDeviceGetMigMode=lambda handle: [1, 1],
-        nvmlDeviceGetMaxMigDeviceCount=lambda handle: 7,
-        nvmlDeviceGetMigDeviceHandleByIndex=slice_handle,
-        nvmlDeviceGetGpuInstanceId=lambda handle: 3,
-        nvmlGpmMigSampleGet=sample,
-        nvmlDeviceGetUUID=lambda handle: "MIG-9" if str(handle).startswith("slice") else "GPU-1",
-    )
-    gpus = nvml.open_nvml(module)
-    whole, part = gpus.describe().devices
+    card.slices = 2
+    gpus = nvml.open_nvml(stub_nvml())
+    whole, *parts = gpus.describe().devices
     assert isinstance(whole, Facts)
-    assert isinstance(part, Facts)
-    assert (whole.mig, part.mig, part.uuid, part.parent_uuid) == (False, True, "MIG-9", "GPU-1")
-    gpus.ask(1, dear=False)
+    assert (whole.mig, whole.parent_uuid) == (False, None)
+    told = [(part.mig, part.uuid, part.parent_uuid) for part in parts if isinstance(part, Facts)]
+    assert told == [(True, "MIG-0", whole.uuid), (True, "MIG-1", whole.uuid)]
+    gpus.ask(2, dear=False)
     clock.now += 0.2
-    assert gpus.ask(1, dear=False).gpm is not None
-    assert taken == [("handle 0", 3), ("handle 0", 3)]
+    assert gpus.ask(2, dear=False).gpm is not None
+    assert card.taken == [("handle 0", 3), ("handle 0", 3)]
     journal = Journal(tmp_path / "gpu.jsonl")
     assert GpuWatch(gpus, journal, "r", clock=clock).sees_gpus
     journal.close()
+
+
+@pytest.mark.parametrize("call", sorted(set(LOST_OF_A_SLICE) - set(FINDS_SLICES)))
+def test_a_missing_call_costs_a_slice_its_own_fields_alone(
+    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    card.slices = 1
+    only_its_own(call, LOST_OF_A_SLICE[call], *lost_and_changed(call, stub_nvml, clock, card, device=1))
+
+
+@pytest.mark.parametrize("call", [*FINDS_SLICES, *READS_SLICES])
+def test_what_slices_need_costs_the_whole_card_nothing(
+    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    card.slices = 1
+    only_its_own(call, set(), *lost_and_changed(call, stub_nvml, clock, card))
+
+
+@pytest.mark.parametrize("call", FINDS_SLICES)
+def test_slices_that_cannot_be_found_are_said_to_be_missing(
+    call: str, stub_nvml: Callable[..., Any], clock: Clock, card: Any
+) -> None:
+    """Once, however many places there are for them; where the mode is not known, nobody knows of slices."""
+    card.slices = 2
+    _, *parts = nvml.open_nvml(stub_nvml(without=call)).describe().devices
+    reasons = [part.reason for part in parts if isinstance(part, Refused)]
+    assert len(reasons) == len(parts) == (call != "nvmlDeviceGetMigMode")
+    assert all(call in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("call", FINDS_SLICES)
+def test_of_a_card_that_is_not_cut_nobody_misses_slices(call: str, stub_nvml: Callable[..., Any]) -> None:
+    (whole,) = nvml.open_nvml(stub_nvml(without=call)).describe().devices
+    assert isinstance(whole, Facts)
+
+
+def test_a_card_in_mig_mode_without_a_slice_lacks_nothing(
+    stub_nvml: Callable[..., Any], clock: Clock
+) -> None:
+    (whole,) = nvml.open_nvml(stub_nvml(nvmlDeviceGetMigMode=lambda handle: [1, 1])).describe().devices
+    assert isinstance(whole, Facts)
