@@ -4,11 +4,13 @@
 # without), record 0.5, watcher 3, cost 6, profilers 4, lab 9 (with GPM and without; what is in carry/lab.json is not
 # done again; options of the lab's run.py in LAB), aa 4 (identical runs, until there are 60), answers 4 each (their names in
 # ASK, as `onpolicy_compile offpolicy_compile`; then `python benchmarks/ab/answered.py OUT/answers --save FILE`).
-# steady 3.5 (speeds called steady against those of long runs), gains 9 (what the fixes of faults win that make sense on a GPU
-# alone, and their other doses; options of the lab's run.py in GAINS).
+# steady 3.5 (speeds called steady against those of long runs), gains 7 (what the fixes of faults win that make sense on a GPU
+# alone, and all their doses, 0 among them; options of the lab's run.py in GAINS), deep_window 6 (what a deep window costs, on two
+# loops, three times each; REPEATS). The last two are estimates: gains has not been run with dose 0 and card_neighbour (50 trainings,
+# 40 of 6 s and 10 of 3; a neighbour imports torch while the card is held), deep_window not at all (18 processes of 12 s and their start).
 # The cost of one loop alone, with more pairs: LOOP="small RL" PAIRS=5000 (350 s).
 #   sh benchmarks/on_gpu.sh OUT [tests] [pages] [busy] [calls] [injected] [record] [watcher] [cost] [profilers] [lab]
-#       [aa] [answers] [steady] [gains]
+#       [aa] [answers] [steady] [gains] [deep_window]
 set -u
 out=$1
 shift
@@ -51,8 +53,8 @@ lab() {
 
 gains() { # one watcher, and no deep window in the middle: the script's own clock counts
     # shellcheck disable=SC2086
-    measured gains benchmarks/pathologies/run.py --device cuda --half first --doses 1 2 3 --budget "${BUDGET:-540s}" \
-        --only launch_bound implicit_sync pageable small_batch tensor_off cpu_part thrash leak dram_chain ${GAINS:-}
+    measured gains benchmarks/pathologies/run.py --device cuda --half first --doses 0 1 2 3 --budget "${BUDGET:-540s}" \
+        --only launch_bound implicit_sync pageable small_batch tensor_off cpu_part thrash leak dram_chain card_neighbour ${GAINS:-}
 }
 
 aa() {
@@ -102,6 +104,7 @@ for part in "$@"; do
     answers) answers ;;
     steady) steady ;;
     gains) gains ;;
+    deep_window) measured deep_window benchmarks/overhead/deep.py --repeats "${REPEATS:-3}" ;;
     *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done

@@ -37,6 +37,7 @@ FAULTS: dict[str, Entry] = {
     "thrash": ("faults_gpu.thrash", "SK407", ON_GPU),
     "leak": ("faults_gpu.leak", "SK408", ON_GPU),
     "dram_chain": ("faults_gpu.dram_chain", "SK409", ON_GPU),
+    "card_neighbour": ("faults_card.card_neighbour", "SK501", ON_GPU),
     "straggler": ("faults_host.straggler", "SK503", ON_CPU),
     "neighbours": ("faults_host.neighbours", "SK504", ON_CPU),
 }
