@@ -1,9 +1,10 @@
 """Is a training told the same without GPM as with it? Counted in the labs that asked for both answers.
 
-    python benchmarks/pathologies/same_verdict.py [FILE …]
+    python benchmarks/pathologies/same_verdict.py [--window] [FILE …]
 
 Without files: all labs in benchmarks/results/h200_*. Each training of `run.py --both` has two rows: with GPM
-and no deep window, and without GPM and with one. They agree where the first code is the same or, where there
+and no deep window, and without GPM and with one; since 2026-11-19 a third, with GPM and the window, which
+`--window` takes in place of the first. They agree where the first code is the same or, where there
 is none, the outcome. Trainings that were mended are left out: nothing is expected of them. Nothing is
 measured here, and the verdicts are those of the rules of each day.
 """
@@ -50,11 +51,12 @@ def first(row: Row) -> str:
     return str(row["codes"][0] if row["codes"] else row["outcome"])
 
 
-def told_twice(path: Path) -> Iterator[Both]:
+def told_twice(path: Path, window: bool) -> Iterator[Both]:
     """A card that was never asked without GPM, or with it, gives none."""
     rows: dict[tuple[object, ...], dict[bool, Row]] = {}
     for row in json.loads(path.read_text("utf-8"))["runs"]:
-        if isinstance(row.get("gpm"), bool) and not row["fixed"] and not row.get("deep_too"):
+        of_both = row.get("gpm") is False or (row.get("gpm") and bool(row.get("deep_too")) is window)
+        if of_both and not row["fixed"]:
             key = (row["half"], row["name"], row["dose"])
             rows.setdefault(key, {})[row["gpm"]] = row
     for pair in rows.values():
@@ -79,9 +81,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--window", action="store_true", help="the deep window with GPM, too")
     args = parser.parse_args()
     files = [path.resolve() for path in args.files] or sorted(RESULTS.glob("h200_*/lab*.json"))
-    every = [one for path in files for one in told_twice(path)]
+    every = [one for path in files for one in told_twice(path, args.window)]
     print(f"{'':52}{'runs':>5}{'same':>7}" + "".join(f"{side:>16}" for side in _SIDES.values()))
     for file, half in sorted({(one.file, one.gpm["half"]) for one in every}):
         print(counted(f"{file} {half}", [o for o in every if (o.file, o.gpm["half"]) == (file, half)]))

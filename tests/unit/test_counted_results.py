@@ -76,10 +76,13 @@ def test_two_answers_to_one_training_are_set_against_each_other(script: Any, tmp
         row("another dose", True, [], dose=1),
         row("another dose", False, ["SK409"], dose=3),
         row("on a CPU", None, []),
+        row("seen without", True, ["SK409"], deep_too=True),
     ]
     path = tmp_path / "lab.json"
     path.write_text(json.dumps({"runs": rows}))
-    found = {one.gpm["name"]: one for one in script("same_verdict").told_twice(path)}
+    told_twice = script("same_verdict").told_twice
+    assert [(one.gpm["name"], one.same) for one in told_twice(path, True)] == [("seen without", True)]
+    found = {one.gpm["name"]: one for one in told_twice(path, False)}
     assert {name: one.same for name, one in found.items()} == {
         "same": True,
         "seen without": False,
