@@ -802,8 +802,8 @@ def test_a_row_at_a_time_is_seen_without_an_environment() -> None:
     assert codes(vector) == ["SK302"], "many environments to a step, and a call of the model for each"
 
 
-@pytest.mark.parametrize("code", ["SK101", "SK102", "SK106", "SK403"])
-def test_where_workers_and_pinning_are_set_is_where_the_loader_is_made(code: str) -> None:
+@pytest.mark.parametrize("code", ["SK101", "SK102", "SK106", "SK403", "SK404"])
+def test_where_workers_batches_and_pinning_are_set_is_where_the_loader_is_made(code: str) -> None:
     made = Place(("/home/me/train.py", 71, "build"), None)
     seen_by = FOUND[code].loader or view()
     found = replace(FOUND[code], loader=replace(seen_by, loader=replace(seen_by.loader, made=made)))

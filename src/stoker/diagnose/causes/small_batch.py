@@ -53,6 +53,7 @@ def find(found: Signals) -> Finding | None:
         ],
         "twice the batch takes much less than twice as long a tick",
         _FIXES,
+        mend_at=found.loader.loader.made if found.loader else None,
     )
 
 
