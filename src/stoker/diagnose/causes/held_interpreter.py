@@ -37,7 +37,8 @@ def held_frac(found: Signals) -> float:
     if off is None or others is None or others < OTHERS_CORES:
         return 0.0
     held = off - sum(found.host_pct[phase] for phase in _may_wait(found)) / 100
-    return min(held, others) if held >= HELD_FRAC else 0.0
+    with_late_lines = held + _late_pct(found, found.lines) / 100
+    return min(held, others) if held >= HELD_FRAC / 2 and with_late_lines >= HELD_FRAC else 0.0
 
 
 def _may_wait(found: Signals) -> frozenset[str]:
