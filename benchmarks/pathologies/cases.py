@@ -13,6 +13,7 @@ from pathlib import Path
 import eighth_table
 import eleventh_table
 import fifth_table
+import fourteenth_table
 import fourth_table
 import ninth_table
 import second_table
@@ -38,6 +39,7 @@ LATER = {
     "eleventh": eleventh_table,
     "twelfth": twelfth_table,
     "thirteenth": thirteenth_table,
+    "fourteenth": fourteenth_table,
 }
 """Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2
