@@ -1,5 +1,5 @@
-"""A simulator or a loader that no hook knows: a method called `step`, or an iterator (`__next__`, a generator
-called `__iter__`), under which the model is never called.
+"""A simulator or a loader that no hook knows: a method called `step`, `advance` or `simulate`, or an iterator
+(`__next__`, a generator called `__iter__`), under which the model is never called.
 
 Told from looks alone. A trainer's own `step` has the model on its stacks and is none.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stoker.diagnose.places import MIN_SAMPLES, stack_of
 from stoker.model.record import Line, Place, ProcessRecord, Sampled
 
-_STEPS, _ITERATORS = (".step",), ("__next__", "__iter__")
+_STEPS, _ITERATORS = (".step", ".advance", ".simulate"), ("__next__", "__iter__")
 MODEL_LOOKS_FRAC = 0.1
 _MODEL = ("infer", "forward", "loss", "backward", "optim")
 
@@ -25,6 +25,8 @@ class OwnMethod:
     """The line that calls it most often."""
     lines: frozenset[Line] = frozenset()
     """All that were found below and at the lines that call it."""
+    name: str = "step"
+    """Without its class; where it calls itself one of another name, that of the innermost."""
 
 
 def own_step(record: ProcessRecord) -> OwnMethod | None:
@@ -41,16 +43,20 @@ def _own(record: ProcessRecord, names: tuple[str, ...]) -> OwnMethod | None:
     total = sum(sample.count for sample in own)
     model = _of_the_model(training)
     callers: dict[Line, int] = defaultdict(int)
+    called = Counter[str]()
     lines: set[Line] = set()
     for sample in own:
         stack = stack_of(sample)
-        if (depth := _caller(stack, names, model)) is not None:
-            callers[stack[depth]] += sample.count
-            lines |= set(stack[: depth + 1])
+        if (at := _innermost(stack, names, model)) is not None:
+            caller = min(at + 1, len(stack) - 1)
+            callers[stack[caller]] += sample.count
+            called[stack[at][2].rpartition(".")[2]] += sample.count
+            lines |= set(stack[: caller + 1])
     if total < MIN_SAMPLES or not callers:
         return None
     line = max(callers, key=callers.__getitem__)
-    return OwnMethod(sum(callers.values()) / total, Place(line, line), frozenset(lines))
+    name = max(called, key=called.__getitem__)
+    return OwnMethod(sum(callers.values()) / total, Place(line, line), frozenset(lines), name)
 
 
 def _of_the_model(looks: list[Sampled]) -> set[str]:
@@ -65,9 +71,7 @@ def _of_the_model(looks: list[Sampled]) -> set[str]:
     return {function for function, count in model.items() if count >= MODEL_LOOKS_FRAC * every[function]}
 
 
-def _caller(stack: tuple[Line, ...], names: tuple[str, ...], model: set[str]) -> int | None:
-    """Where in the stack the line outside of the innermost of these methods is."""
-    for depth, (_, _, function) in enumerate(stack):
-        if function.endswith(names) and function not in model:
-            return min(depth + 1, len(stack) - 1)
-    return None
+def _innermost(stack: tuple[Line, ...], names: tuple[str, ...], model: set[str]) -> int | None:
+    """Where in the stack the innermost of these methods is."""
+    within = (at for at, (_, _, name) in enumerate(stack) if name.endswith(names) and name not in model)
+    return next(within, None)

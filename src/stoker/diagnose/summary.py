@@ -52,6 +52,11 @@ class Trainer:
         return {stage: 100 * value / life for stage, value in self.stages_s.items()} if life > 0 else {}
 
     @property
+    def of_functions(self) -> bool:
+        """A backward pass without a forward one: the model is no torch module, and counts as `other`."""
+        return self.phase_pct["backward"] > 0 and not self.phase_pct["forward"]
+
+    @property
     def rest_pct(self) -> float:
         """Of the wall time: everything that is not training. (A warm-up is, though not in the budget.)"""
         return sum(pct for stage, pct in self.stage_pct.items() if stage not in ("train", "warm-up"))

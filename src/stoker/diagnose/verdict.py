@@ -33,6 +33,12 @@ def verdict(summary: Summary) -> Verdict:
     return verdict_on(signals(summary))
 
 
+_NAME_THE_MODEL = (
+    'torch.profiler.record_function("model") around it: its time is then in `ranges` of stoker why --json; '
+    "or a torch.nn.Module that calls those functions"
+)
+
+
 def verdict_on(found: Signals | None) -> Verdict:
     """None: there was no training."""
     if found is None or not found.ticks:
@@ -168,6 +174,12 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
     if unexplained_pct >= UNEXPLAINED_PCT:
         seen = f"the GPU idles {unexplained_pct:.0f} % of the window, and nothing recorded says why"
         return _cannot(seen, "stoker run --deep -- …: a second of it under the profiler", findings)
+    if lost[top] >= UNEXPLAINED_PCT and top == "other" and found.of_functions:
+        seen = (
+            f"{lost[top]:.0f} % of the window is in functions of your own, and the model is among them: no "
+            "torch module was called with gradients"
+        )
+        return _cannot(seen, _NAME_THE_MODEL, findings)
     if lost[top] >= UNEXPLAINED_PCT:
         seen = f"{lost[top]:.0f} % of the window is lost in {top}, and no known cause fits"
         would_tell = _handing_over(found) if top == "data" else ""

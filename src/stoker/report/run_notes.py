@@ -93,7 +93,7 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
             "no step of a torch optimizer was seen: what changes the weights is counted as other, and a tick "
             "is a backward pass"
         )
-    if main.phase_pct["backward"] and not main.phase_pct["forward"]:
+    if main.of_functions:
         found.append(
             "no torch module was called with gradients: a model made of functions is counted as other, like "
             "any code of yours"

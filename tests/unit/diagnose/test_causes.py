@@ -243,6 +243,59 @@ def test_a_simulator_no_hook_knows_is_an_environment() -> None:
     assert "SK301" not in codes(replace(found, elsewhere_cores=3.0)), "others of the run may step it"
 
 
+def test_its_name_is_told() -> None:
+    host = {"infer": 5.0, "other": 50.0, "forward": 45.0}
+    first = judge(seen(host, own_step=OwnMethod(0.8, PLACE, name="advance"))).findings[0]
+    assert "in advance() of your own" in first.says
+    assert first.confirm == "stoker run --env module:Class.advance -- … times it as an environment"
+
+
+def test_an_iterator_in_which_the_thread_rests_waits_for_storage() -> None:
+    """A thread of its own reads, from a network that is slow; batches come through a queue."""
+    host = {"other": 38.0, "forward": 25.0, "backward": 37.0}
+    line = LineShare("other", PLACE, 38.0, 60, computes=0)
+    own = OwnMethod(1.0, PLACE, frozenset({LINE}))
+    found = seen(host, own_loading=own, lines=(line,), off_core_frac=0.37, cores_used=0.64)
+    (told,) = judge(found).findings
+    assert (told.code, told.place, told.recoverable_frac) == ("SK104", PLACE, pytest.approx(0.38))
+    assert [one.value for one in told.evidence] == [38.0, 37.0, 0.64]
+    assert codes(replace(found, off_core_frac=0.05)) == ["SK101"], "it reads and computes itself"
+    assert codes(replace(found, elsewhere_cores=0.9)) == ["SK303"], "others of the run make the batches"
+
+
+OF_FUNCTIONS = seen(
+    {"other": 74.0, "backward": 24.0, "optim": 2.0},
+    lines=(LineShare("other", PLACE, 74.0, 60, computes=0),),
+    of_functions=True,
+)
+
+
+def test_a_model_made_of_functions_is_no_hot_line() -> None:
+    told = judge(OF_FUNCTIONS)
+    assert (told.outcome, told.findings) == (Outcome.CANNOT_TELL, ())
+    assert "the model is among them" in told.text
+    assert "record_function" in told.would_tell
+    assert codes(replace(OF_FUNCTIONS, of_functions=False)) == ["SK201"]
+
+
+def test_beside_one_python_that_computes_and_lines_that_wait_are_hot() -> None:
+    (line,) = OF_FUNCTIONS.lines
+    assert codes(replace(OF_FUNCTIONS, lines=(replace(line, computes=12),))) == ["SK201"]
+    assert codes(replace(OF_FUNCTIONS, lines=(replace(line, waits_frac=0.9),))) == ["SK201"]
+    assert codes(replace(OF_FUNCTIONS, off_core_frac=0.7)) == ["SK201"], "it rests there"
+
+
+def test_launches_of_a_model_made_of_functions_are_launches() -> None:
+    found = on_gpu(
+        {"other": 0.0},
+        {"other": 70.0, "backward": 30.0},
+        gpu=gpu(idle_pct=40.0, launching_pct={"other": 30.0, "backward": 10.0}),
+        lines=OF_FUNCTIONS.lines,
+        of_functions=True,
+    )
+    assert told_of(found) == {"SK402": pytest.approx(0.4)}
+
+
 def test_a_line_that_waits_for_own_processes_is_no_hot_line() -> None:
     host = {"other": 40.0, "forward": 30.0, "backward": 30.0}
     line = LineShare("other", PLACE, 36.0, 200, waits_frac=0.9)
@@ -422,7 +475,9 @@ def test_lines_that_lead_to_the_model_are_late_where_the_interpreter_is_held() -
     ):
         assert told_of(elsewhere)["SK206"] == pytest.approx(0.12)
         assert told_of(elsewhere)["SK201"] == pytest.approx(0.15)
-    assert told_of(replace(found, off_core_frac=0.18))["SK201"] == pytest.approx(0.15), "the calls do not wait"
+    assert told_of(replace(found, off_core_frac=0.18))["SK201"] == pytest.approx(0.15), (
+        "the calls do not wait"
+    )
     assert told_of(replace(found, off_core_frac=0.24))["SK206"] == pytest.approx(0.24), "they do, a little"
 
 
@@ -440,6 +495,19 @@ def test_a_late_line_takes_nothing_from_a_hot_line_elsewhere() -> None:
     for leads in ({call.place.leaf}, {call.place.leaf, next_to_it.place.leaf}):
         told = told_of(replace(found, step_lines=frozenset(leads)))
         assert told["SK201"] == pytest.approx(0.13, abs=0.012)
+
+
+def test_time_between_calls_in_which_nobody_is_found_waits_for_the_interpreter() -> None:
+    """30 % in `other`, and not one of 56 looks."""
+    lines = (LineShare("forward", PLACE, 25.0, 20), LineShare("backward", PLACE, 45.0, 36))
+    found = seen(
+        {"other": 30.0, "forward": 25.0, "backward": 45.0}, lines=lines, off_core_frac=0.38, others_cores=0.32
+    )
+    assert told_of(found)["SK206"] == pytest.approx(0.32)
+    hot = (*lines, LineShare("other", PLACE, 30.0, 24, computes=9))
+    assert "SK206" not in codes(replace(found, lines=hot)), "it may wait there"
+    few = tuple(replace(line, samples=line.samples // 4) for line in lines)
+    assert "SK206" not in codes(replace(found, lines=few)), "14 looks tell nothing"
 
 
 def test_a_thread_that_waits_for_the_gpu_stays_on_its_core() -> None:

@@ -36,6 +36,17 @@ def test_the_line_that_calls_the_innermost_step_is_named(record: ProcessRecord) 
     assert found.frac == pytest.approx(0.5)
     assert found.site.leaf == at("Mazes.step", 7)
     assert found.lines == {at("Maze._moved"), at("Maze.step"), at("Mazes.step", 7)}
+    assert found.name == "step"
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("Warehouse.advance", "advance"), ("Pond.simulate", "simulate"), ("Log.write", None), ("step", None)],
+)
+def test_a_simulator_has_one_of_some_names(record: ProcessRecord, method: str, name: str | None) -> None:
+    simulated = look("other", at("Cart.slip"), at(method), at("Halls.play", 7), at("main"))
+    found = own_step(replace(record, sampled=(simulated, FORWARD)))
+    assert (found.name if found else None) == name
 
 
 def test_a_single_look_between_two_phases_does_not_make_a_simulator_the_models(record: ProcessRecord) -> None:

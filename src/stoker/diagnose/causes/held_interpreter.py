@@ -6,15 +6,18 @@ in Python, after up to 5 ms. The model's own calls become longer, and look like 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES, WAITS_FRAC
+from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES, OWN_LOOKS, WAITS_FRAC
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK206", "another Python thread holds the interpreter"
+_TIMED = ("sync", "h2d")
+"""Their lines are timed, not looked at."""
 _FIXES = (
     Fix(
         "a process in place of the thread",
@@ -36,9 +39,24 @@ def held_frac(found: Signals) -> float:
     off, others = found.off_core_frac, found.others_cores
     if off is None or others is None or others < OTHERS_CORES:
         return 0.0
-    held = off - sum(found.host_pct[phase] for phase in _may_wait(found)) / 100
-    with_late_lines = held + _late_pct(found, found.lines) / 100
+    elsewhere = sum(found.host_pct[phase] for phase in _may_wait(found) - {"other"})
+    own = own_pct(found)
+    held = off - (elsewhere + own) / 100
+    with_late_lines = held + min(own, _late_pct(found, found.lines)) / 100
     return min(held, others) if held >= HELD_FRAC / 2 and with_late_lines >= HELD_FRAC else 0.0
+
+
+def own_pct(found: Signals) -> float:
+    """Of the window, in `other`, as far as looks find it. They come when the interpreter does: waiting for it
+    on the way from one call of the model to the next is time in `other` in which nothing is ever found."""
+    looks = [line for line in found.lines if line.phase not in _TIMED]
+    every = sum(line.samples for line in looks)
+    own = sum(line.samples for line in looks if line.phase == "other")
+    if every < OWN_LOOKS:
+        return found.host_pct["other"]
+    looked_at_pct = 100 - sum(found.host_pct[phase] for phase in _TIMED)
+    at_most = (own + 2 * math.sqrt(own + 1)) / every
+    return min(found.host_pct["other"], looked_at_pct * at_most)
 
 
 def _may_wait(found: Signals) -> frozenset[str]:

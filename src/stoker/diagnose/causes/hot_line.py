@@ -104,7 +104,11 @@ def _hottest(found: Signals) -> list[LineShare]:
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     whole = (_with_siblings(found, group, lines, others) for group in neighbours(lines))
     groups = [_costliest_first(found, group) for group in whole]
-    groups = [group for group in groups if not _launches(found, group) and _is_no_work(found, group)]
+    groups = [
+        group
+        for group in groups
+        if not _launches(found, group) and not _may_be_the_model(found, group) and _is_no_work(found, group)
+    ]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if _lost(found, hot) > 0 and 100 * _surely_lost(found, hot) >= LINE_PCT else []
 
@@ -174,6 +178,12 @@ def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
     than the model, or is Python that computes by itself."""
     own = group[0].phase == "other" or found.gpu is not None
     return own or not found.loss_is_work or _computes(group)
+
+
+def _may_be_the_model(found: Signals, group: list[LineShare]) -> bool:
+    """Made of functions; it neither computes in Python itself nor waits for long."""
+    waits = group[0].waits_frac >= WAITS_FRAC or found.own_code_rests()
+    return found.of_functions and not waits and not _computes(group)
 
 
 def _launches(found: Signals, group: list[LineShare]) -> bool:

@@ -22,12 +22,14 @@ from stoker.diagnose.causes.thresholds import (
     EDGES_MIN,
     NOTE_FRAC,
     OPENING_FRAC,
+    OTHERS_CORES,
     OWN_CORES_FRAC,
     QUEUE_EMPTY_FRAC,
     SUPPLY_MARGIN,
     WORKER_CPU_FRAC,
     WORKERS_CORES_FRAC,
 )
+from stoker.diagnose.own_steps import OwnMethod
 from stoker.model.finding import Evidence, Fix
 from stoker.model.record import STALLS, Place
 
@@ -55,6 +57,22 @@ _ARGUMENTS: Mapping[str, tuple[str, str]] = {
 """Of libraries that make the loader themselves: what their user writes for the workers, and to keep them.
 Read in their sources, 2026-11."""
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/(\w+)/")
+
+
+def own_iterator(found: Signals) -> OwnMethod | None:
+    """Makes the batches; what follows a loader may be the way to the GPU."""
+    return found.own_loading if found.loader is None else None
+
+
+def iterator_waits(found: Signals) -> bool:
+    """The training thread rests in it, and nobody else of the run computes: what it waits for is outside."""
+    others = (found.others_cores or 0.0) + (found.elsewhere_cores or 0.0)
+    return own_iterator(found) is not None and found.own_code_rests() and others < OTHERS_CORES
+
+
+def own_iterator_lost(found: Signals, own: OwnMethod) -> float:
+    """Of the window."""
+    return max(0.0, found.lost("other") - found.hidden_copies_pct()["other"] / 100) * own.frac
 
 
 class Blame(StrEnum):

@@ -10,6 +10,9 @@ from stoker.diagnose.causes.loading import (
     collate_frac,
     evidence,
     faster_with,
+    iterator_waits,
+    own_iterator,
+    own_iterator_lost,
     read_whole_by_each,
     with_library,
     worker_place,
@@ -80,11 +83,10 @@ def find(found: Signals) -> Finding | None:
 
 
 def _by_an_iterator(found: Signals) -> Finding | None:
-    own = found.own_loading
-    if own is None or found.loader is not None:  # what follows a loader may be the way to the GPU
+    own = own_iterator(found)
+    if own is None or found.own_code_rests():  # somebody else makes them
         return None
-    lines = found.own_part_lines(own)
-    lost = max(0.0, found.lost("other") - found.hidden_copies_pct()["other"] / 100) * own.frac
+    lines, lost = found.own_part_lines(own), own_iterator_lost(found, own)
     return finding(
         CODE,
         NAME,
@@ -102,8 +104,12 @@ def _by_an_iterator(found: Signals) -> Finding | None:
 
 
 def loaded(found: Signals) -> list[LineShare]:
-    """Lines of such an iterator: they are told with it."""
-    return found.own_part_lines(found.own_loading) if _by_an_iterator(found) is not None else []
+    """Lines of such an iterator: they are told with it, here or, where it waits, as SK104."""
+    own = own_iterator(found)
+    if own is None or own_iterator_lost(found, own) < NOTE_FRAC:
+        return []
+    told = iterator_waits(found) or not found.own_code_rests()
+    return found.own_part_lines(own) if told else []
 
 
 def _fixes(found: Signals) -> tuple[Fix, ...]:

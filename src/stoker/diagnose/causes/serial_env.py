@@ -64,15 +64,18 @@ def _own(found: Signals, step: OwnMethod) -> Finding | None:
     return finding(
         CODE,
         NAME,
-        "the training thread is in a step() of your own, a simulator by its name; the model rests meanwhile",
+        f"the training thread is in {step.name}() of your own, a simulator by its name; the model rests "
+        "meanwhile",
         lost,
         found.lost_of,
         [
-            share("of the training thread's own code is under a method called step", step.frac, "looks"),
+            share(
+                f"of the training thread's own code is under a method called {step.name}", step.frac, "looks"
+            ),
             share("of the window goes to it", lost, "looks"),
             number("{} cores are used by all of the run", found.cores_used, "cores", "host watcher"),
         ],
-        "stoker run --env module:Class.step -- … times it as an environment",
+        f"stoker run --env module:Class.{step.name} -- … times it as an environment",
         _FIXES,
         step.site,
     )

@@ -105,6 +105,8 @@ class Signals:
     """Of the model, by phase: the line that calls it most often."""
     cpu_trained_frac: float = 0.0
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
+    of_functions: bool = False
+    """The model is no torch module: what of the user's own code it is, nobody knows."""
     own_loading: OwnMethod | None = None
     """Only where no environment is stepped: a replay buffer may be an iterator, too."""
     own_step: OwnMethod | None = None

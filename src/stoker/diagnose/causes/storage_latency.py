@@ -10,6 +10,9 @@ from stoker.diagnose.causes.loading import (
     blame,
     evidence,
     faster_between_stalls,
+    iterator_waits,
+    own_iterator,
+    own_iterator_lost,
     read_whole_by_each,
     worker_place,
 )
@@ -21,6 +24,8 @@ CODE, NAME = "SK104", "loader workers wait for storage"
 
 def find(found: Signals) -> Finding | None:
     view = found.loader
+    if iterator_waits(found):
+        return _of_an_iterator(found)
     if view is None or view.cpu_frac is None or blame(found) is not Blame.STORAGE:
         return None
     more = max(view.workers * 2, 4)
@@ -47,6 +52,40 @@ def find(found: Signals) -> Finding | None:
             Fix("copy the data to a local disk, or to memory where it fits; pack small files into shards"),
         ),
         worker_place(found),
+    )
+
+
+def _of_an_iterator(found: Signals) -> Finding | None:
+    own = own_iterator(found)
+    if own is None:
+        return None
+    lines, lost = found.own_part_lines(own), own_iterator_lost(found, own)
+    return finding(
+        CODE,
+        NAME,
+        "the training thread rests in an iterator of your own, and nothing of the run computes meanwhile: "
+        "storage, network or a lock",
+        lost,
+        found.lost_of,
+        [
+            share("of the window goes to it", lost, "looks"),
+            share(
+                "of the window the thread is off its core, and waits for none",
+                found.off_core_frac,
+                "schedstat",
+            ),
+            number("{} cores are used by all of the run", found.cores_used, "cores", "host watcher"),
+        ],
+        "the same data from /dev/shm, or a second epoch from the page cache, loads much faster",
+        (
+            Fix(
+                "have more reads under way at once: waiting threads and workers cost no core",
+                "for batch in MyBatches(data):",
+                "for batch in DataLoader(dataset, batch_size, num_workers=8, persistent_workers=True):",
+            ),
+            Fix("copy the data to a local disk, or to memory where it fits; pack small files into shards"),
+        ),
+        lines[0].place if lines else own.site,
     )
 
 

@@ -76,6 +76,7 @@ def signals(summary: Summary) -> Signals | None:
         step_lines=lines_of_the_step(main.record),
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
+        of_functions=main.of_functions,
         own_step=stepped,
         early_own_frac=_early_own_frac(main),
         one_row_frac=one_row_frac(inputs_within(main.record, *main.window.span)),
