@@ -31,6 +31,30 @@ def test_torch_numpy_and_pickle_save(driven, monkeypatch: pytest.MonkeyPatch) ->
     assert phases == [SAVE] * 4 + [OTHER] * 2
 
 
+def test_safetensors_and_gzip_save(driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder, phases = driven.recorder, []
+    recorder.adopt()
+
+    def write(*_: object) -> None:
+        phases.append(recorder.phase)
+
+    compressed = type("Compressed", (), {"write": write, "close": write})
+    monkeypatch.setitem(sys.modules, "gzip", SimpleNamespace(GzipFile=compressed))
+    monkeypatch.setattr(saving, "pickle", SimpleNamespace(dump=len))
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    safetensors = SimpleNamespace(save_file=write, load_file=write)
+    hook = SaveHook(driven.agent)
+    hook.install(SimpleNamespace(save=len, serialization=SimpleNamespace(save=len)))
+    hook.install(safetensors)
+    stream = compressed()
+    for call in (safetensors.save_file, stream.write, stream.close, safetensors.load_file):
+        call()
+    assert phases == [SAVE] * 3 + [OTHER]
+    hook.take_off()
+    assert vars(compressed)["write"] is vars(compressed)["close"] is write
+    assert safetensors.save_file is write
+
+
 def test_one_wrapper_is_put_wherever_it_is_found(driven, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled, other = SimpleNamespace(dump=len), SimpleNamespace(dump=max)
     for place in (compiled, other):

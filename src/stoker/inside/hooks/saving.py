@@ -1,4 +1,4 @@
-"""`save`: torch.save, what NumPy writes to a file, and pickle.dump, with what compresses it on its way."""
+"""`save`: torch.save, what NumPy, safetensors and gzip write to a file, and pickle.dump."""
 
 import pickle
 import sys
@@ -7,19 +7,30 @@ from ..wire import SAVE
 from .base import Hook
 
 _NUMPY = ("save", "savez", "savez_compressed")
+_GZIP = ("write", "close")
+"""What is left is compressed at the end."""
 
 
 class SaveHook(Hook):
     name = "save"
-    modules = ("torch",)
+    modules = ("torch", "safetensors.torch")
 
     def install(self, module):
+        if hasattr(module, "save_file"):
+            self._put_on("save_file", module)
+        else:
+            self._put_on_torch(module)
+
+    def _put_on_torch(self, module):
         self._put_on("save", module, module.serialization)
         self._put_on("dump", pickle, sys.modules.get("_pickle"))
         numpy = sys.modules.get("numpy")  # torch has imported it, where there is one
         for name in _NUMPY:
             if hasattr(numpy, name):
                 self._put_on(name, numpy)
+        compressed = getattr(sys.modules.get("gzip"), "GzipFile", None)  # so it has this one
+        for name in _GZIP if compressed else ():
+            self.patch(compressed, name, self.wrap_phase(vars(compressed)[name], SAVE))
 
     def _put_on(self, name, *places):
         """One wrapper wherever it is found: functions are pickled by where they are."""
