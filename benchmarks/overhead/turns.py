@@ -161,11 +161,11 @@ class Beats:
         self.sleep = pulse._sleep_before
         pulse._sleep_before = self.sleep_before
 
-    def sleep_before(self, moment: float) -> None:
+    def sleep_before(self, moment: float, shared: bool) -> None:
         if self.woke is not None:
             self.awake.append((self.woke, time.perf_counter()))
         self.woke = moment - self.early_s()
-        self.sleep(moment)
+        self.sleep(moment, shared)
 
     def early_s(self) -> float:
         """As in the pulse itself."""

@@ -11,6 +11,10 @@ from how late the lock came lately. What is left is slept with a short switch in
 once. The moment of looking then depends on the clock alone, to within 0.1 ms. Where that has passed, a call
 into C held the lock for long (a sort, a list into a tensor, a collection): the training thread stands at its
 end, and only until this one sleeps again.
+
+Where another thread computes in Python all the time, the training thread waits for the lock as long, and a
+short interval would give it what it lacks (three times as fast, CPU, 2026-11-19). Such a training is looked
+at when the lock comes.
 """
 
 import _thread
@@ -69,6 +73,7 @@ class Pulse:
         self.cost_s = 0.0
         self.interval_s = SAMPLE_S
         self.late_s = 0.005  # how late the lock came, at worst, lately
+        self.shared = False  # another thread wants the lock, too, all the time
         self.stopping = False
         # Waited for until stop(). To wait for an Event takes more Python code, each time among caches full of
         # something else.
@@ -108,14 +113,14 @@ class Pulse:
     def _beat(self):
         last_flush = perf_counter()
         while not self.stopping:
-            moment = perf_counter() + self._gap_s()
-            self._sleep_before(moment)
+            moment, shared = perf_counter() + self._gap_s(), self.shared
+            self._sleep_before(moment, shared)
             if self.stopping:
                 return
             if self.paused:  # benchmarks switch watching on and off
                 continue
             started = time.thread_time()
-            self._look_at(moment)
+            self._look_at(moment, shared)
             self._limit(time.thread_time() - started)
             started, now = time.thread_time(), perf_counter()
             if now - last_flush >= FLUSH_S:
@@ -131,19 +136,19 @@ class Pulse:
         """Exponential gaps have no period that could fall in step with the loop."""
         return NAP_MAX_S + min(1.0, self.interval_s * (0.3 + self._random.expovariate(1 / 0.5)))
 
-    def _sleep_before(self, moment):
+    def _sleep_before(self, moment, shared=False):
         """To a little before it; learns how late a thread that wakes up gets the lock in this loop."""
-        end = moment - min(NAP_MAX_S, NAP_MIN_S + 1.2 * self.late_s)
+        end = moment if shared else moment - min(NAP_MAX_S, NAP_MIN_S + 1.2 * self.late_s)
         if self.held.acquire(True, max(0.0, end - perf_counter())):
             return
         late_s = perf_counter() - end
         self.late_s = late_s if late_s > self.late_s else 0.99 * self.late_s
 
-    def _look_at(self, moment):
+    def _look_at(self, moment, shared=False):
         """A script that asked for the interval during a nap may have put ours back later."""
         nap_s = moment - perf_counter()
-        if nap_s <= 0:
-            return self.look(moment)
+        if nap_s <= 0 or shared:
+            return self.look(moment, shared=shared)
         found_s = sys.getswitchinterval()
         if found_s != self._brief_switch_s or self._known_switch_s is None:
             self._known_switch_s = found_s
@@ -161,7 +166,7 @@ class Pulse:
         if usual is not None and sys.getswitchinterval() == self._brief_switch_s:
             sys.setswitchinterval(usual)  # else the script has chosen another meanwhile
 
-    def look(self, moment=0.0, nap_s=0.0):
+    def look(self, moment=0.0, nap_s=0.0, shared=False):
         """Only what must be done while the training thread stands still: where it stands. To find out what
         that means, among caches full of something else, took ten times as long as this (CPU, 2026-11)."""
         recorder = self.recorder
@@ -171,7 +176,8 @@ class Pulse:
         steps = chain(_state(recorder), _frames(owner))
         (phase, after_model, modeled), notes, *stack = at_once(steps, nap_s)
         now = perf_counter()
-        if len(stack) > 1 and now - moment > HELD_S and self.places.begins(stack):
+        held = now - moment > HELD_S and not shared
+        if held and len(stack) > 1 and self.places.begins(stack):
             # A call held the lock, or what it made was freed; it came at the next function's door.
             del stack[0]
         if self.stopping or not stack:
@@ -301,14 +307,14 @@ def _in_collection(moment, notes, thread):
 def at_once(steps, nap_s=0.0):
     """All of it within one call into C, where the interpreter lock is not let go of but in the nap before:
     whoever waits for it asks for it back after the same short interval, and would have it at the next line of
-    Python. (Of the looks into a sort of 70 ms a quarter found the line after it, 2026-11-19.) In Python 3.11
-    it takes more: making a frame object may start a collection, which runs Python code, which may let the
-    other thread go on and leave the very frame the object is made for. (Seen: crashes where much is
-    allocated, as in torch.compile.) So no collection starts in between; later versions start none inside a
-    call.
+    Python. (Of the looks into a sort of 70 ms a quarter found the line after it, 2026-11-19.) Before Python
+    3.12 it takes more: making an object may start a collection, which runs Python code, which may let another
+    thread go on: it leaves the very frame an object is made for, or ends while its clock is asked for. (Seen:
+    crashes where much is allocated, as in torch.compile.) So no collection starts in between; later versions
+    start none inside a call.
     """
     napped = starmap(time.sleep, ((nap_s,),) if nap_s > 0 else ())
-    if sys.version_info[:2] != (3, 11):
+    if sys.version_info >= (3, 12):
         return list(chain(filter(None, napped), steps))
     found, again = tee(starmap(gc.get_threshold, ((),)))
     restored = starmap(gc.set_threshold, again)

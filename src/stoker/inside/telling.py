@@ -43,6 +43,7 @@ class Telling:
         writer.tick_rows(ticks, self.median_s)
         self._second(*recorder.snapshot_from_outside(), ticks)
         agent.threads.look(now, (recorder.owner, agent.pulse.ident))
+        agent.pulse.shared = agent.threads.wanting > 0.5
         self._marks()
         self._optimizers()
         agent.look_for_names()

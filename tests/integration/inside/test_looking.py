@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import stoker
+
+from .test_environments import required
 
 # Functions of many sizes, so that a frame that is gone is soon written over by one of another shape; cyclic
 # garbage and a collector that lets go of the lock each time, as any finalizer may.
@@ -42,11 +47,91 @@ print(max(looks))
 """
 
 
-def test_a_stack_is_walked_while_its_thread_goes_on() -> None:
+# All other threads end in a collection that begins while their clocks are asked for.
+CLOCKS = """
+import gc, sys, threading, time
+from stoker.inside import threads
+
+threading.stack_size(64 << 20)
+ends = [threading.Event() for _ in range(40)]
+for end in ends:
+    threading.Thread(target=end.wait, daemon=True).start()
+time.sleep(0.1)
+
+def let_them_end(phase, info):
+    if phase == "start" and sys._getframe(1).f_code.co_name == "at_once":
+        for end in ends:
+            end.set()
+        time.sleep(0.2)
+
+gc.collect()
+gc.callbacks.append(let_them_end)
+gc.set_threshold(int(sys.argv[1]))
+print(len(threads._cpu_times()))
+gc.callbacks.clear()
+"""
+
+
+def run(python: str, script: str, *args: str) -> int:
     source = Path(stoker.__file__).parents[1]
-    command = [sys.executable, "-X", "faulthandler", "-c", SCRIPT]
+    command = [python, "-X", "faulthandler", "-c", script, *args]
     done = subprocess.run(
         command, env={"PYTHONPATH": str(source)}, capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) > 50
+    return int(done.stdout)
+
+
+def test_a_stack_is_walked_while_its_thread_goes_on() -> None:
+    assert run(sys.executable, SCRIPT) > 50
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("threshold", [12, 25, 40])
+def test_no_thread_ends_while_its_clock_is_asked_for(version: str, threshold: int) -> None:
+    assert run(required(version), CLOCKS, str(threshold)) in (1, 41), "they end before, or none does"
+
+
+# What the training does not see: it runs C code, which lets go of the interpreter. The other thread notes how
+# often the switch interval was a short one, second by second.
+BESIDE = """
+import hashlib, sys, threading, time
+import torch
+
+seen, begun_s, block = {}, time.perf_counter(), bytes(300_000)
+usual = sys.getswitchinterval()
+
+def compute():
+    while True:
+        if sys.argv[1] == "loop":
+            sum(number * number for number in range(1000))
+        else:
+            hashlib.sha256(block).digest()
+        if sys.getswitchinterval() < usual / 2:
+            second = int(time.perf_counter() - begun_s)
+            seen[second] = seen.get(second, 0) + 1
+
+model, optimizer = torch.nn.Linear(), torch.optim.SGD()
+threading.Thread(target=compute, daemon=True).start()
+while time.perf_counter() < begun_s + 8:
+    hashlib.sha256(block).digest()
+    optimizer.zero_grad()
+    torch.autograd.backward(model([1]))
+    optimizer.step()
+print(sorted(seen))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="whether Python computes cannot be told")
+@pytest.mark.parametrize("what", ["loop", "hash"])
+def test_a_thread_that_wants_the_interpreter_is_not_helped(
+    what: str, watch, stub_env, tmp_path: Path
+) -> None:
+    """Nor is one that computes in C taken for such a one: lines of pure Python would be missed for it."""
+    script = tmp_path / "train.py"
+    script.write_text(BESIDE)
+    done = watch("python", str(script), what, env=stub_env)
+    assert done.code == 0, done.err
+    assert not done.record.hook_failures
+    late = [second for second in json.loads(done.out) if second >= 5]
+    assert late == [] if what == "loop" else len(late) >= 2, done.out

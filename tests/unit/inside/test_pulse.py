@@ -97,6 +97,30 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
     assert ends == pytest.approx([0.0] * 5)
 
 
+def test_beside_a_thread_that_wants_the_interpreter_it_is_handed_over_as_ever(
+    quiet_pulse, monkeypatch
+) -> None:
+    """Sooner, and the training would run faster for it: the look comes when the lock does."""
+    slept: list[float] = []
+    monkeypatch.setattr(pulse, "perf_counter", lambda: 100.0)
+    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: pytest.fail("a nap"))
+    monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: pytest.fail("handed over sooner"))
+    quiet_pulse.held = SimpleNamespace(acquire=lambda _, seconds: slept.append(seconds))
+    quiet_pulse._sleep_before(100.5, True)
+    quiet_pulse._look_at(100.5, True)
+    assert slept == [0.5]
+    assert len(quiet_pulse.stacks) == 1
+
+
+def test_a_late_lock_says_nothing_of_calls_where_another_thread_had_it(quiet_pulse, monkeypatch) -> None:
+    begins = [(code("/home/me/train.py"), 7, -1), (code("/home/me/train.py"), 9, -1)]
+    monkeypatch.setattr(pulse, "_frames", lambda thread: iter(begins))
+    monkeypatch.setattr(quiet_pulse.places, "begins", lambda stack: True)
+    for shared in (False, True):
+        quiet_pulse._look_at(pulse.perf_counter() - 1.0, shared)
+    assert [len(stack) for _, _, _, stack in quiet_pulse.stacks] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("notes", "looked"),
     [

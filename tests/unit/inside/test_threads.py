@@ -71,6 +71,39 @@ def test_what_a_thread_at_rest_has_spent_is_of_the_line_it_last_worked_in(
     assert places.new[row["spent"][0][0] - 1]["leaf"][:2] == ("/home/me/train.py", 9)
 
 
+@pytest.mark.parametrize(
+    ("spent_s", "computes", "rests", "wanted"),
+    [
+        (0.5, [True, True, True, True], False, [False, True, True, True]),
+        (0.5, [True, True, True, False], False, [False, True, True, False]),
+        (0.5, [True, False, True, False], False, [False, False, False, False]),
+        (0.09, [True, True, True, True], False, [False] * 4),
+        (0.5, [True, True, True, True], True, [False] * 4),
+    ],
+)
+def test_a_busy_thread_found_computing_in_python_wants_the_interpreter(
+    spent_s: float,
+    computes: list[bool],
+    rests: bool,
+    wanted: list[bool],
+    waiting: threading.Thread,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other, places, told = waiting.ident, Places(), iter(computes)
+    clocks = iter([{other: 1.0 + spent_s * number} for number in range(5)])
+    monkeypatch.setattr(threads, "_cpu_times", lambda: next(clocks).items())
+    monkeypatch.setattr(places, "rests", lambda stack: rests)
+    monkeypatch.setattr(places, "computes", lambda stack: next(told))
+    seen, found = OtherThreads(places), []
+    for now in range(10, 15):
+        seen.look(float(now), ())
+        found.append(seen.wanting > 0.5)
+    assert found == [False, *wanted]
+    monkeypatch.setattr(threads, "_cpu_times", lambda: 1 / 0)
+    seen.look(15.0, ())
+    assert seen.wanting == 0.0
+
+
 def test_a_failure_ends_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_cpu_times", lambda: 1 / 0)
     seen = OtherThreads(Places())
