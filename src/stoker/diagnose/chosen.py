@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 
@@ -18,6 +18,7 @@ from stoker.model.record import PHASES, ProcessRecord, Tick
 GAP_S = 30.0
 """Ticks further apart than this come from two files, the first minute and the last ones of a long run."""
 ROLLOUTS_MIN = 3
+ROWS_MIN = 3
 CLOCK_S = 2e-6
 """Ticks are written in whole microseconds."""
 
@@ -105,7 +106,9 @@ def choose(
         within = _for(within, bounds.length_s)
     if not within:
         return Chosen(*asked, None, f"no recorded tick lies there; in the files: {_what_is_there(numbered)}")
-    return Chosen(*asked, _quoted(within, window, gate, _updates_in_a_row(record)), _care(within, bounds))
+    quoted = _quoted(within, window, gate, _updates_in_a_row(record))
+    quoted = replace(quoted, phase_pct=_phases_of_rows(record, within) or quoted.phase_pct)
+    return Chosen(*asked, quoted, _care(within, bounds))
 
 
 def number_ticks(record: ProcessRecord, ticks: Sequence[Tick]) -> list[NumberedTick]:
@@ -224,8 +227,20 @@ def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None, in_a_
     )
 
 
+def _phases_of_rows(record: ProcessRecord, within: list[NumberedTick]) -> dict[str, float]:
+    """Of the rows a second that lie in there: of all ticks, where the long ones are told apart and short ones
+    seldom."""
+    start_s, end_s = within[0].tick.end_s - within[0].tick.duration_s, within[-1].tick.end_s
+    rows = [row for row in record.seconds if start_s <= row.sums.t_s <= end_s]
+    pieces = [b.sums.minus(a.sums) for a, b in pairwise(rows) if a.stage == b.stage == "train"]
+    seconds = sum(piece.t_s for piece in pieces)
+    if len(pieces) < ROWS_MIN or seconds <= 0:
+        return {}
+    return {name: 100 * sum(piece.phase(name) for piece in pieces) / seconds for name in PHASES}
+
+
 def _phase_pct(within: list[NumberedTick]) -> dict[str, float]:
-    """Of the ticks whose phases were told apart; where ticks are short those are some, drawn at random."""
+    """Of the ticks whose phases were told apart."""
     split = [(one.tick.duration_s, one.tick.phase_s) for one in within if one.tick.phase_s is not None]
     seconds = sum(duration_s for duration_s, _ in split)
     if seconds <= 0:

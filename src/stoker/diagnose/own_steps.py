@@ -6,6 +6,7 @@ Told from looks alone. A trainer's own `step` has the model on its stacks and is
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from stoker.diagnose.places import MIN_SAMPLES, stack_of
 from stoker.model.record import Line, Place, ProcessRecord, Sampled
 
 _STEPS, _ITERATORS = (".step", ".advance", ".simulate"), ("__next__", "__iter__")
+_ALSO_BARS = (".advance", ".simulate")
+"""In a package it is no simulator as a rule: a bar of progress advances."""
+_PACKAGE = re.compile(r"/(?:site|dist)-packages/")
 MODEL_LOOKS_FRAC = 0.1
 _MODEL = ("infer", "forward", "loss", "backward", "optim")
 
@@ -26,7 +30,7 @@ class OwnMethod:
     lines: frozenset[Line] = frozenset()
     """All that were found below and at the lines that call it."""
     name: str = "step"
-    """Without its class; where it calls itself one of another name, that of the innermost."""
+    """Without its class."""
 
 
 def own_step(record: ProcessRecord) -> OwnMethod | None:
@@ -42,21 +46,19 @@ def _own(record: ProcessRecord, names: tuple[str, ...]) -> OwnMethod | None:
     own = [sample for sample in training if sample.phase == "other"]
     total = sum(sample.count for sample in own)
     model = _of_the_model(training)
-    callers: dict[Line, int] = defaultdict(int)
-    called = Counter[str]()
-    lines: set[Line] = set()
+    callers: dict[str, Counter[Line]] = defaultdict(Counter)
+    lines: dict[str, set[Line]] = defaultdict(set)
     for sample in own:
         stack = stack_of(sample)
         if (at := _innermost(stack, names, model)) is not None:
-            caller = min(at + 1, len(stack) - 1)
-            callers[stack[caller]] += sample.count
-            called[stack[at][2].rpartition(".")[2]] += sample.count
-            lines |= set(stack[: caller + 1])
+            caller, name = min(at + 1, len(stack) - 1), stack[at][2].rpartition(".")[2]
+            callers[name][stack[caller]] += sample.count
+            lines[name] |= set(stack[: caller + 1])
     if total < MIN_SAMPLES or not callers:
         return None
-    line = max(callers, key=callers.__getitem__)
-    name = max(called, key=called.__getitem__)
-    return OwnMethod(sum(callers.values()) / total, Place(line, line), frozenset(lines), name)
+    name = max(callers, key=lambda name: callers[name].total())
+    line = max(callers[name], key=callers[name].__getitem__)
+    return OwnMethod(callers[name].total() / total, Place(line, line), frozenset(lines[name]), name)
 
 
 def _of_the_model(looks: list[Sampled]) -> set[str]:
@@ -73,5 +75,8 @@ def _of_the_model(looks: list[Sampled]) -> set[str]:
 
 def _innermost(stack: tuple[Line, ...], names: tuple[str, ...], model: set[str]) -> int | None:
     """Where in the stack the innermost of these methods is."""
-    within = (at for at, (_, _, name) in enumerate(stack) if name.endswith(names) and name not in model)
-    return next(within, None)
+    for at, (path, _, name) in enumerate(stack):
+        other = name.endswith(_ALSO_BARS) and _PACKAGE.search(path)
+        if name.endswith(names) and name not in model and not other:
+            return at
+    return None

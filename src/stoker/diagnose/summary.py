@@ -19,6 +19,9 @@ from stoker.model.record import COMPUTE, PHASES, ProcessRecord
 from stoker.model.run import Run
 from stoker.store.deep_files import read_trace
 
+NO_FORWARD_FRAC = 0.1
+"""Of the backward pass. Of any torch module it is a third and more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
@@ -53,8 +56,9 @@ class Trainer:
 
     @property
     def of_functions(self) -> bool:
-        """A backward pass without a forward one: the model is no torch module, and counts as `other`."""
-        return self.phase_pct["backward"] > 0 and not self.phase_pct["forward"]
+        """A backward pass with next to no forward one, which may be a loss that is a torch module: the model
+        is none, and counts as `other`."""
+        return self.phase_pct["forward"] < NO_FORWARD_FRAC * self.phase_pct["backward"]
 
     @property
     def rest_pct(self) -> float:

@@ -174,10 +174,10 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
     if unexplained_pct >= UNEXPLAINED_PCT:
         seen = f"the GPU idles {unexplained_pct:.0f} % of the window, and nothing recorded says why"
         return _cannot(seen, "stoker run --deep -- …: a second of it under the profiler", findings)
-    if lost[top] >= UNEXPLAINED_PCT and top == "other" and found.of_functions:
+    if lost[top] >= UNEXPLAINED_PCT and top == "other" and found.of_functions and found.gpu is None:
         seen = (
             f"{lost[top]:.0f} % of the window is in functions of your own, and the model is among them: no "
-            "torch module was called with gradients"
+            "torch module to speak of was called with gradients"
         )
         return _cannot(seen, _NAME_THE_MODEL, findings)
     if lost[top] >= UNEXPLAINED_PCT:

@@ -70,7 +70,7 @@ def _told(evidence: Sequence[Evidence]) -> str:
 
 def _from(text: str, source: str) -> str:
     name = _SOURCES.get(source, source)
-    return f"{text[:-1]}; {name})" if text.endswith(")") else f"{text} ({name})"
+    return f"{text[:-1]}; {name})" if text.endswith(" (inferred)") else f"{text} ({name})"
 
 
 def ceiling(finding: Finding) -> str:

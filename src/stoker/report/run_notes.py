@@ -95,8 +95,8 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
         )
     if main.of_functions:
         found.append(
-            "no torch module was called with gradients: a model made of functions is counted as other, like "
-            "any code of yours"
+            "no torch module, or none to speak of, was called with gradients: a model made of functions is "
+            "counted as other, like any code of yours"
         )
     samples = sum(sample.count for sample in main.record.sampled if sample.stage == "train")
     if not samples:

@@ -96,11 +96,14 @@ def test_how_many_ticks_a_figure_is_of_is_said(make: Make) -> None:
     shut = choose(record, window, ticks, parse_gate("data_time > 0.02"), None)
     assert "(of 900 its phases were not told apart)" in shut.reason
     none = [replace(one, phase_s=None) for one in record.ticks]
-    opened = choose(record, window, none, parse_gate("iter == 5 or data_time < 0.02"), parse_bounds("10s"))
+    opened = choose(record, window, none, parse_gate("iter == 5 or data_time < 0.02"), parse_bounds("2s"))
     assert opened.quoted is not None
     assert opened.quoted.held_frac is None
     assert "of none of these ticks it can be told" in str(chosen_block(opened))
     assert "not told apart in any of these ticks" in str(chosen_block(opened))
+    longer = choose(record, window, none, None, parse_bounds("10s")).quoted
+    assert longer is not None
+    assert longer.phase_pct["data"] == pytest.approx(10.0), "of the rows a second"
 
 
 def test_it_opens_after_as_many_ticks_in_a_row() -> None:

@@ -49,6 +49,23 @@ def test_a_simulator_has_one_of_some_names(record: ProcessRecord, method: str, n
     assert (found.name if found else None) == name
 
 
+def test_names_are_told_apart(record: ProcessRecord) -> None:
+    """What is told is of the one found most."""
+    other = look("other", at("Pond.drift"), at("Pond.advance"), at("main", 9), count=26)
+    mine = replace(SIMULATED, count=24)
+    found = own_step(replace(record, sampled=(mine, other, FORWARD)))
+    assert found is not None
+    assert (found.name, found.frac, found.site.leaf) == ("advance", pytest.approx(0.52), at("main", 9))
+    assert at("Maze.step") not in found.lines
+
+
+def test_a_bar_of_progress_is_no_simulator(record: ProcessRecord) -> None:
+    bar = ("/venv/lib/python3.12/site-packages/rich/progress.py", 1420, "Progress.advance")
+    assert own_step(replace(record, sampled=(look("other", bar, at("main")), FORWARD))) is None
+    simulator = (bar[0], 10, "Maze.step")
+    assert own_step(replace(record, sampled=(look("other", simulator, at("main")), FORWARD))) is not None
+
+
 def test_a_single_look_between_two_phases_does_not_make_a_simulator_the_models(record: ProcessRecord) -> None:
     stray = look("loss", at("Maze._moved"), at("Maze.step"), at("Mazes.step", 7), at("main"), count=1)
     looks = (replace(SIMULATED, count=19), stray, FORWARD)

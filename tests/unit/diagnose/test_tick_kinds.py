@@ -68,7 +68,7 @@ def test_with_an_optimizer_env_calls_are_no_ticks(make: Make) -> None:
 
 def by_hand(make: Make) -> Any:
     """A training whose weights no optimizer of torch's changes: all of it is startup to its process."""
-    plain = make.training({"forward": 0.02, "backward": 0.48, "other": 0.5})
+    plain = make.training({"forward": 0.1, "backward": 0.4, "other": 0.5})
     rows = tuple(
         replace(row, sums=replace(row.sums, ticks=0, backwards=row.sums.ticks)) for row in plain.seconds
     )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.thresholds import HELD_FRAC, OTHERS_CORES, OWN_LOOKS, WAITS_FRAC
-from stoker.diagnose.places import LineShare
+from stoker.diagnose.places import MIN_SAMPLES, LineShare
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK206", "another Python thread holds the interpreter"
@@ -52,10 +52,11 @@ def own_pct(found: Signals) -> float:
     looks = [line for line in found.lines if line.phase not in _TIMED]
     every = sum(line.samples for line in looks)
     own = sum(line.samples for line in looks if line.phase == "other")
-    if every < OWN_LOOKS:
+    if every < OWN_LOOKS or not found.looks_fit:
         return found.host_pct["other"]
     looked_at_pct = 100 - sum(found.host_pct[phase] for phase in _TIMED)
-    at_most = (own + 2 * math.sqrt(own + 1)) / every
+    own = max(own, MIN_SAMPLES - 1)  # fewer in a phase are not told of
+    at_most = (own + 2 * math.sqrt(own)) / every
     return min(found.host_pct["other"], looked_at_pct * at_most)
 
 
@@ -73,7 +74,7 @@ def held_in_own_code_frac(found: Signals) -> float:
     """Of the window, beside that: the lines that lead to the model are found late, after the call they made,
     and look hot. Other lines may sleep, read, or compute in C: nobody knows that they wait for it."""
     held = held_frac(found)
-    late = _late_pct(found, found.lines) / 100
+    late = min(own_pct(found), _late_pct(found, found.lines)) / 100
     return max(0.0, min(late, (found.others_cores or 0.0) - held)) if held else 0.0
 
 
@@ -105,7 +106,11 @@ def find(found: Signals) -> Finding | None:
         found.lost_of_waiting(held),
         found.lost_of if found.gpu else "time inside the model's calls",
         [
-            share("of the window the training thread waits, and not for a core", held, "schedstat"),
+            share(
+                "of the window, at least, the training thread waits for nothing else",
+                held,
+                "schedstat, looks",
+            ),
             number(
                 "{} cores are used by other threads that run Python", found.others_cores, "cores", "looks"
             ),

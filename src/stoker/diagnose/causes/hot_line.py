@@ -181,15 +181,15 @@ def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
 
 
 def _may_be_the_model(found: Signals, group: list[LineShare]) -> bool:
-    """Made of functions; it neither computes in Python itself nor waits for long."""
+    """Made of functions, without a GPU: it neither computes in Python itself nor waits for long."""
     waits = group[0].waits_frac >= WAITS_FRAC or found.own_code_rests()
-    return found.of_functions and not waits and not _computes(group)
+    return found.of_functions and found.gpu is None and not waits and not _computes(group)
 
 
 def _launches(found: Signals, group: list[LineShare]) -> bool:
-    """Kernel after kernel, as a deep window saw, and no look found Python at work: that is SK402, in this
-    line. (Of looks alone, NumPy and a read of a file do not compute either.)"""
-    if found.gpu is None or not found.gpu.own_launches or found.own_code_rests():
+    """Kernel after kernel, as a deep window saw, or of a model made of functions, and no look found Python at
+    work: that is SK402, in this line. (Of looks alone, NumPy and a read of a file do not compute either.)"""
+    if found.gpu is None or not (found.gpu.own_launches or found.of_functions) or found.own_code_rests():
         return False
     looks, lost = sum(line.samples for line in group), found.own_code_lost()
     known = looks >= LAUNCHES_LOOKS and all(line.computes == 0 for line in group)

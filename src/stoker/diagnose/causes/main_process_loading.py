@@ -10,6 +10,7 @@ from stoker.diagnose.causes.loading import (
     collate_frac,
     evidence,
     faster_with,
+    iterator_rests,
     iterator_waits,
     own_iterator,
     own_iterator_lost,
@@ -84,7 +85,7 @@ def find(found: Signals) -> Finding | None:
 
 def _by_an_iterator(found: Signals) -> Finding | None:
     own = own_iterator(found)
-    if own is None or found.own_code_rests():  # somebody else makes them
+    if own is None or iterator_rests(found):  # somebody else makes them
         return None
     lines, lost = found.own_part_lines(own), own_iterator_lost(found, own)
     return finding(
@@ -108,7 +109,7 @@ def loaded(found: Signals) -> list[LineShare]:
     own = own_iterator(found)
     if own is None or own_iterator_lost(found, own) < NOTE_FRAC:
         return []
-    told = iterator_waits(found) or not found.own_code_rests()
+    told = iterator_waits(found) or not iterator_rests(found)
     return found.own_part_lines(own) if told else []
 
 

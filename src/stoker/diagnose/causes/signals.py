@@ -107,6 +107,8 @@ class Signals:
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
     of_functions: bool = False
     """The model is no torch module: what of the user's own code it is, nobody knows."""
+    looks_fit: bool = True
+    """Looks are not dated. Hardly any were before the window, or after it."""
     own_loading: OwnMethod | None = None
     """Only where no environment is stepped: a replay buffer may be an iterator, too."""
     own_step: OwnMethod | None = None
@@ -138,19 +140,11 @@ class Signals:
 
     @property
     def may_wait(self) -> tuple[str, ...]:
-        """Phases, beside the user's own code, in which the training thread may be off its core."""
-        return _MAY_WAIT if self._spins() else (*_MAY_WAIT, *_MAY_SPIN)
-
-    def _spins(self) -> bool:
-        """While it waits for the GPU: it does so longer than it is off its core in all, or what it is off its
-        core is no more than other threads hold the interpreter and other waits take."""
-        off, others = self.off_core_frac, self.others_cores or 0.0
-        if self.gpu is None or off is None:
-            return False
-        if off < sum(self.host_pct[phase] for phase in _MAY_SPIN) / 100:
-            return True
-        elsewhere = sum(self.host_pct[phase] for phase in (*_MAY_WAIT, "other")) / 100
-        return others >= OTHERS_CORES and off <= others + elsewhere
+        """Phases, beside the user's own code, in which the training thread may be off its core. It spins if
+        it waits for the GPU longer than it is off its core in all."""
+        waits = sum(self.host_pct[phase] for phase in _MAY_SPIN) / 100
+        spins = self.gpu is not None and self.off_core_frac is not None and self.off_core_frac < waits
+        return _MAY_WAIT if spins else (*_MAY_WAIT, *_MAY_SPIN)
 
     @property
     def compiles_on(self) -> bool:

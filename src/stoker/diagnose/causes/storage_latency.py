@@ -62,7 +62,7 @@ def _of_an_iterator(found: Signals) -> Finding | None:
     lines, lost = found.own_part_lines(own), own_iterator_lost(found, own)
     return finding(
         CODE,
-        NAME,
+        "data waits for storage",
         "the training thread rests in an iterator of your own, and nothing of the run computes meanwhile: "
         "storage, network or a lock",
         lost,

@@ -11,6 +11,7 @@ from stoker.diagnose.causes.signals import BlockingLine, RankSignals, Signals
 from stoker.diagnose.causes.thresholds import (
     HIDDEN_LINE_FRAC,
     HIDDEN_WAIT_PCT,
+    LOOKS_FIT_FRAC,
 )
 from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.gpu_use import GpuUse
@@ -77,6 +78,7 @@ def signals(summary: Summary) -> Signals | None:
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         of_functions=main.of_functions,
+        looks_fit=_looks_fit(main),
         own_step=stepped,
         early_own_frac=_early_own_frac(main),
         one_row_frac=one_row_frac(inputs_within(main.record, *main.window.span)),
@@ -92,6 +94,11 @@ def signals(summary: Summary) -> Signals | None:
         others_place=_others_place(main.record.other_threads),
         quota_frac=host.throttled_frac if host else None,
     )
+
+
+def _looks_fit(main: Trainer) -> bool:
+    whole_s = sum(span.content.t_s for span in spans(main.record) if span.stage == "train")
+    return main.window.content.t_s >= LOOKS_FIT_FRAC * whole_s
 
 
 def _waits_for_ranks_frac(met: Arrivals | None, rank: int | None) -> float:

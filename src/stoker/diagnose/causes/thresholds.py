@@ -114,6 +114,9 @@ ALONE_FRAC = 0.9
 HELD_FRAC = 0.10
 """Of the window, off a core in the model's calls: a training alone with its threads had 0.001 to 0.013, one
 beside a thread of pure Python 0.36 (CPU, 2026-11-18). Own."""
+LOOKS_FIT_FRAC = 0.9
+"""Of the train stage is in the window: then looks, which are not dated, may be set against it. Own,
+2026-11."""
 OWN_LOOKS = 20
 """Into all phases: from here on they tell in how much of `other` anybody is found. Own, 2026-11."""
 RESTS_FRAC = 0.5

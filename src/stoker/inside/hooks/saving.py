@@ -1,4 +1,5 @@
-"""`save`: torch.save, what NumPy, safetensors and gzip write to a file, and pickle.dump."""
+"""`save`: torch.save, what NumPy and safetensors write to a file, and pickle.dump, with what compresses it on
+its way."""
 
 import pickle
 import sys
@@ -7,8 +8,6 @@ from ..wire import SAVE
 from .base import Hook
 
 _NUMPY = ("save", "savez", "savez_compressed")
-_GZIP = ("write", "close")
-"""What is left is compressed at the end."""
 
 
 class SaveHook(Hook):
@@ -28,9 +27,6 @@ class SaveHook(Hook):
         for name in _NUMPY:
             if hasattr(numpy, name):
                 self._put_on(name, numpy)
-        compressed = getattr(sys.modules.get("gzip"), "GzipFile", None)  # so it has this one
-        for name in _GZIP if compressed else ():
-            self.patch(compressed, name, self.wrap_phase(vars(compressed)[name], SAVE))
 
     def _put_on(self, name, *places):
         """One wrapper wherever it is found: functions are pickled by where they are."""
