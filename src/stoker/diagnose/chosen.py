@@ -83,7 +83,7 @@ def parse_bounds(text: str) -> Bounds:
         return Bounds(text, ticks=(int(match[1]), int(match[2])))
     raise UsageError(
         f"the window {text!r} cannot be understood",
-        seen="neither a length, nor seconds, nor ticks from..to",
+        seen="neither a length above 0, nor seconds or ticks from a smaller to a larger number",
         hint="--window 60s, --window 60s..180s or --window 500..2000 (ticks)",
     )
 

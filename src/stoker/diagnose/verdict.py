@@ -33,6 +33,18 @@ def verdict(summary: Summary) -> Verdict:
     return verdict_on(signals(summary))
 
 
+_MODEL_AMONG = (
+    "% of the window is in functions of your own, and the model is among them: no torch module to speak of "
+    "was called with gradients"
+)
+_UPDATES_AMONG = (
+    "% of the window is in your own code, and what changes the weights is a part of it: no step of a torch "
+    "optimizer was seen"
+)
+_NAME_THE_UPDATES = (
+    'torch.profiler.record_function("update") around it: its time is then in `ranges` of stoker why --json; '
+    "or an optimizer of torch"
+)
 _NAME_THE_MODEL = (
     'torch.profiler.record_function("model") around it: its time is then in `ranges` of stoker why --json; '
     "or a torch.nn.Module that calls those functions"
@@ -174,12 +186,11 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
     if unexplained_pct >= UNEXPLAINED_PCT:
         seen = f"the GPU idles {unexplained_pct:.0f} % of the window, and nothing recorded says why"
         return _cannot(seen, "stoker run --deep -- …: a second of it under the profiler", findings)
-    if lost[top] >= UNEXPLAINED_PCT and top == "other" and found.of_functions and found.gpu is None:
-        seen = (
-            f"{lost[top]:.0f} % of the window is in functions of your own, and the model is among them: no "
-            "torch module to speak of was called with gradients"
-        )
-        return _cannot(seen, _NAME_THE_MODEL, findings)
+    if lost[top] >= UNEXPLAINED_PCT and top == "other" and found.gpu is None:
+        if found.of_functions:
+            return _cannot(f"{lost[top]:.0f} {_MODEL_AMONG}", _NAME_THE_MODEL, findings)
+        if found.updates_by_hand:
+            return _cannot(f"{lost[top]:.0f} {_UPDATES_AMONG}", _NAME_THE_UPDATES, findings)
     if lost[top] >= UNEXPLAINED_PCT:
         seen = f"{lost[top]:.0f} % of the window is lost in {top}, and no known cause fits"
         would_tell = _handing_over(found) if top == "data" else ""

@@ -41,7 +41,7 @@ _PHASE_NOTES = {
     "loss": "between the model and backward()",
     "optim": "optimizer step, clipping",
     "sync": "reads that wait for the device",
-    "save": "torch.save, numpy.savez",
+    "save": "torch.save and the like",
     "gc": "garbage collector",
     "compile": "torch.compile",
     "other": "your Python code, see the lines",

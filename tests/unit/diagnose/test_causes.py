@@ -243,6 +243,16 @@ def test_a_simulator_no_hook_knows_is_an_environment() -> None:
     assert "SK301" not in codes(replace(found, elsewhere_cores=3.0)), "others of the run may step it"
 
 
+def test_one_line_of_python_that_is_most_of_an_environment_is_mended_first() -> None:
+    found = FOUND["SK301"]
+    line = LineShare("env", PLACE, 0.6 * found.host_pct["env"], 60, computes=12)
+    first = judge(replace(found, lines=(line,))).findings[0]
+    assert first.fixes[0].text.startswith("make the step itself cheaper")
+    for other in (replace(line, computes=0), replace(line, pct=0.3 * found.host_pct["env"])):
+        first = judge(replace(found, lines=(other,))).findings[0]
+        assert first.fixes[0].text.startswith("environments in processes")
+
+
 def test_its_name_is_told() -> None:
     host = {"infer": 5.0, "other": 50.0, "forward": 45.0}
     first = judge(seen(host, own_step=OwnMethod(0.8, PLACE, name="advance"))).findings[0]
@@ -294,6 +304,17 @@ def test_a_model_made_of_functions_is_no_hot_line() -> None:
     assert "the model is among them" in told.text
     assert "record_function" in told.would_tell
     assert codes(replace(OF_FUNCTIONS, of_functions=False)) == ["SK201"]
+
+
+def test_weights_changed_by_hand_are_no_hot_line() -> None:
+    host = {"other": 30.0, "forward": 30.0, "backward": 40.0}
+    line = LineShare("other", PLACE, 28.0, 60, computes=0)
+    found = seen(host, lines=(line,), updates_by_hand=True)
+    told = judge(found)
+    assert (told.outcome, told.findings) == (Outcome.CANNOT_TELL, ())
+    assert "what changes the weights is a part of it" in told.text
+    assert codes(replace(found, lines=(replace(line, computes=12),))) == ["SK201"]
+    assert codes(replace(found, updates_by_hand=False)) == ["SK201"]
 
 
 def test_beside_one_python_that_computes_and_lines_that_wait_are_hot() -> None:

@@ -181,9 +181,11 @@ def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
 
 
 def _may_be_the_model(found: Signals, group: list[LineShare]) -> bool:
-    """Made of functions, without a GPU: it neither computes in Python itself nor waits for long."""
+    """Made of functions, or what changes its weights by hand, without a GPU: it neither computes in Python
+    itself nor waits for long."""
     waits = group[0].waits_frac >= WAITS_FRAC or found.own_code_rests()
-    return found.of_functions and found.gpu is None and not waits and not _computes(group)
+    may_be = (found.of_functions or found.updates_by_hand) and found.gpu is None
+    return may_be and not waits and not _computes(group)
 
 
 def _launches(found: Signals, group: list[LineShare]) -> bool:

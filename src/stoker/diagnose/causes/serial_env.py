@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from stoker.diagnose.causes.cause import Cause, finding, number, share
 from stoker.diagnose.causes.signals import Signals
-from stoker.diagnose.causes.thresholds import ELSEWHERE_CORES, QUICK_STEP_MS, SYNCS_PER_TICK
+from stoker.diagnose.causes.thresholds import (
+    COMPUTES_LOOKS,
+    ELSEWHERE_CORES,
+    MOST_OF_ENV_FRAC,
+    QUICK_STEP_MS,
+    SYNCS_PER_TICK,
+)
 from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
 from stoker.model.finding import Finding, Fix
@@ -48,9 +54,18 @@ def find(found: Signals) -> Finding | None:
             number("{} cores are used by all of the run", found.cores_used, "cores", "host watcher"),
         ],
         "time env.step alone in a loop: as many steps/s as here means that it is the limit",
-        _FIXES[1:] if quick else _FIXES,
+        _fixes(found, line, quick),
         line.place if line else None,
     )
+
+
+def _fixes(found: Signals, line: LineShare | None, quick: bool) -> tuple[Fix, ...]:
+    """One line of Python that is most of the step is mended first."""
+    fixes = _FIXES[1:] if quick else _FIXES
+    if line is None or (line.computes or 0) < COMPUTES_LOOKS:
+        return fixes
+    most = line.pct >= MOST_OF_ENV_FRAC * found.host_pct["env"]
+    return (fixes[-1], *fixes[:-1]) if most else fixes
 
 
 def _step_ms(found: Signals) -> float | None:

@@ -107,6 +107,8 @@ class Signals:
     """Of what optimizers train, where some of it is on a GPU: the share on the CPU."""
     of_functions: bool = False
     """The model is no torch module: what of the user's own code it is, nobody knows."""
+    updates_by_hand: bool = False
+    """No optimizer of torch's steps: what of the user's own code changes the weights, nobody knows."""
     looks_fit: bool = True
     """Looks are not dated. Hardly any were before the window, or after it."""
     own_loading: OwnMethod | None = None

@@ -136,6 +136,8 @@ ENVS_ONE = 1.5
 QUICK_STEP_MS = 0.3
 """One step of one environment: with 0.005 ms processes made it 6 times slower; with 0.15 ms they won 5 % in
 steps a second and the run took twice as long with their start (2 cores, 2026-11-19). Own."""
+MOST_OF_ENV_FRAC = 0.5
+"""Of the time in environments, in one line: own, 2026-11."""
 ELSEWHERE_CORES = 0.5
 """Cores that processes beside the training use, from which on environments may be stepped there: own."""
 WAITS_FRAC = 0.5
