@@ -107,7 +107,7 @@ def find(found: Signals) -> Finding | None:
         found.lost_of if found.gpu else "time inside the model's calls",
         [
             share(
-                "of the window, at least, the training thread waits for nothing else",
+                "of the window, at least, the training thread waits, and for nothing else that is known",
                 held,
                 "schedstat, looks",
             ),
