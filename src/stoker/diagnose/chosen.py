@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 
@@ -19,6 +19,7 @@ GAP_S = 30.0
 """Ticks further apart than this come from two files, the first minute and the last ones of a long run."""
 ROLLOUTS_MIN = 3
 ROWS_MIN = 3
+"""Seconds of a quoted window, from which on its phases are told from the rows."""
 CLOCK_S = 2e-6
 """Ticks are written in whole microseconds."""
 
@@ -106,9 +107,7 @@ def choose(
         within = _for(within, bounds.length_s)
     if not within:
         return Chosen(*asked, None, f"no recorded tick lies there; in the files: {_what_is_there(numbered)}")
-    quoted = _quoted(within, window, gate, _updates_in_a_row(record))
-    quoted = replace(quoted, phase_pct=_phases_of_rows(record, within) or quoted.phase_pct)
-    return Chosen(*asked, quoted, _care(within, bounds))
+    return Chosen(*asked, _quoted(record, within, window, gate), _care(within, bounds))
 
 
 def number_ticks(record: ProcessRecord, ticks: Sequence[Tick]) -> list[NumberedTick]:
@@ -200,7 +199,7 @@ def _env_steps_per_s(within: list[NumberedTick], window: Window, in_a_row: float
     return content.env_steps / content.ticks * len(within) / seconds if seconds > 0 else None
 
 
-def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None, in_a_row: float) -> Quoted:
+def _quoted(record: ProcessRecord, within: list[NumberedTick], window: Window, gate: Gate | None) -> Quoted:
     took = [one.tick.duration_s for one in within]
     seconds, mean = sum(took), fmean(took)
     per_s = len(took) / seconds if seconds > 0 else 0.0
@@ -216,12 +215,12 @@ def _quoted(within: list[NumberedTick], window: Window, gate: Gate | None, in_a_
         seconds=seconds,
         ticks_per_s=per_s,
         samples_per_s=samples,
-        env_steps_per_s=_env_steps_per_s(within, window, in_a_row),
+        env_steps_per_s=_env_steps_per_s(within, window, _updates_in_a_row(record)),
         mean_ms=1e3 * mean,
         median_ms=1e3 * median(took),
         p95_ms=1e3 * sorted(took)[min(len(took) - 1, int(0.95 * len(took)))],
         cv_frac=pstdev(took) / mean if mean > 0 else 0.0,
-        phase_pct=_phase_pct(within),
+        phase_pct=_phases_of_rows(record, within) or _phases_of_ticks(within),
         held_frac=fmean(held) if held else None,
         told_ticks=len(held),
     )
@@ -239,7 +238,7 @@ def _phases_of_rows(record: ProcessRecord, within: list[NumberedTick]) -> dict[s
     return {name: 100 * sum(piece.phase(name) for piece in pieces) / seconds for name in PHASES}
 
 
-def _phase_pct(within: list[NumberedTick]) -> dict[str, float]:
+def _phases_of_ticks(within: list[NumberedTick]) -> dict[str, float]:
     """Of the ticks whose phases were told apart."""
     split = [(one.tick.duration_s, one.tick.phase_s) for one in within if one.tick.phase_s is not None]
     seconds = sum(duration_s for duration_s, _ in split)

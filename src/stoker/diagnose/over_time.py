@@ -22,6 +22,7 @@ STRETCH_S, STRETCH_TICKS = 5.0, 10
 ROW_S = 1.5
 """A change lies between two rows, and stretches are cut at rows."""
 ALIKE_POINTS = 5.0
+"""Between the shares of evaluations and saves, and between how busy the GPU is."""
 
 ALIKE_FRAC = 0.8
 """Of two changes about as large the first is told: what came and went is told by its coming."""

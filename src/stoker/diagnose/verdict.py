@@ -34,21 +34,17 @@ def verdict(summary: Summary) -> Verdict:
 
 
 _MODEL_AMONG = (
-    "% of the window is in functions of your own, and the model is among them: no torch module to speak of "
-    "was called with gradients"
+    "functions of your own, and the model is among them: no torch module to speak of was called with "
+    "gradients",
+    'torch.profiler.record_function("model") around it: its time is then in `ranges` of stoker why --json; '
+    "or a torch.nn.Module that calls those functions",
 )
 _UPDATES_AMONG = (
-    "% of the window is in your own code, and what changes the weights is a part of it: no step of a torch "
-    "optimizer was seen"
-)
-_NAME_THE_UPDATES = (
+    "your own code, and what changes the weights is a part of it: no step of a torch optimizer was seen",
     'torch.profiler.record_function("update") around it: its time is then in `ranges` of stoker why --json; '
-    "or an optimizer of torch"
+    "or an optimizer of torch",
 )
-_NAME_THE_MODEL = (
-    'torch.profiler.record_function("model") around it: its time is then in `ranges` of stoker why --json; '
-    "or a torch.nn.Module that calls those functions"
-)
+"""What it is, and what would tell it from the rest."""
 
 
 def verdict_on(found: Signals | None) -> Verdict:
@@ -186,11 +182,9 @@ def _without_causes(found: Signals, findings: tuple[Finding, ...]) -> Verdict:
     if unexplained_pct >= UNEXPLAINED_PCT:
         seen = f"the GPU idles {unexplained_pct:.0f} % of the window, and nothing recorded says why"
         return _cannot(seen, "stoker run --deep -- …: a second of it under the profiler", findings)
-    if lost[top] >= UNEXPLAINED_PCT and top == "other" and found.gpu is None:
-        if found.of_functions:
-            return _cannot(f"{lost[top]:.0f} {_MODEL_AMONG}", _NAME_THE_MODEL, findings)
-        if found.updates_by_hand:
-            return _cannot(f"{lost[top]:.0f} {_UPDATES_AMONG}", _NAME_THE_UPDATES, findings)
+    if lost[top] >= UNEXPLAINED_PCT and top == "other" and found.own_code_trains:
+        what, would_tell = _MODEL_AMONG if found.of_functions else _UPDATES_AMONG
+        return _cannot(f"{lost[top]:.0f} % of the window is in {what}", would_tell, findings)
     if lost[top] >= UNEXPLAINED_PCT:
         seen = f"{lost[top]:.0f} % of the window is lost in {top}, and no known cause fits"
         would_tell = _handing_over(found) if top == "data" else ""

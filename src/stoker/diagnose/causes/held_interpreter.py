@@ -40,13 +40,13 @@ def held_frac(found: Signals) -> float:
     if off is None or others is None or others < OTHERS_CORES:
         return 0.0
     elsewhere = sum(found.host_pct[phase] for phase in _may_wait(found) - {"other"})
-    own = own_pct(found)
+    own = _own_pct(found)
     held = off - (elsewhere + own) / 100
     with_late_lines = held + min(own, _late_pct(found, found.lines)) / 100
     return min(held, others) if held >= HELD_FRAC / 2 and with_late_lines >= HELD_FRAC else 0.0
 
 
-def own_pct(found: Signals) -> float:
+def _own_pct(found: Signals) -> float:
     """Of the window, in `other`, as far as looks find it. They come when the interpreter does: waiting for it
     on the way from one call of the model to the next is time in `other` in which nothing is ever found."""
     looks = [line for line in found.lines if line.phase not in _TIMED]
@@ -74,7 +74,7 @@ def held_in_own_code_frac(found: Signals) -> float:
     """Of the window, beside that: the lines that lead to the model are found late, after the call they made,
     and look hot. Other lines may sleep, read, or compute in C: nobody knows that they wait for it."""
     held = held_frac(found)
-    late = min(own_pct(found), _late_pct(found, found.lines)) / 100
+    late = min(_own_pct(found), _late_pct(found, found.lines)) / 100
     return max(0.0, min(late, (found.others_cores or 0.0) - held)) if held else 0.0
 
 

@@ -107,7 +107,7 @@ def _hottest(found: Signals) -> list[LineShare]:
     groups = [
         group
         for group in groups
-        if not _launches(found, group) and not _may_be_the_model(found, group) and _is_no_work(found, group)
+        if not _launches(found, group) and not _may_be_training(found, group) and _is_no_work(found, group)
     ]
     hot = max(groups, key=lambda group: _lost(found, group), default=[])
     return hot if _lost(found, hot) > 0 and 100 * _surely_lost(found, hot) >= LINE_PCT else []
@@ -180,12 +180,11 @@ def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
     return own or not found.loss_is_work or _computes(group)
 
 
-def _may_be_the_model(found: Signals, group: list[LineShare]) -> bool:
-    """Made of functions, or what changes its weights by hand, without a GPU: it neither computes in Python
-    itself nor waits for long."""
+def _may_be_training(found: Signals, group: list[LineShare]) -> bool:
+    """A model made of functions, or what changes its weights by hand: it neither computes in Python itself
+    nor waits for long."""
     waits = group[0].waits_frac >= WAITS_FRAC or found.own_code_rests()
-    may_be = (found.of_functions or found.updates_by_hand) and found.gpu is None
-    return may_be and not waits and not _computes(group)
+    return found.own_code_trains and not waits and not _computes(group)
 
 
 def _launches(found: Signals, group: list[LineShare]) -> bool:

@@ -25,7 +25,6 @@ from stoker.diagnose.causes.thresholds import (
     OTHERS_CORES,
     OWN_CORES_FRAC,
     QUEUE_EMPTY_FRAC,
-    RESTS_FRAC,
     SUPPLY_MARGIN,
     WAITS_FRAC,
     WORKER_CPU_FRAC,
@@ -66,27 +65,21 @@ def own_iterator(found: Signals) -> OwnMethod | None:
     return found.own_loading if found.loader is None else None
 
 
-def iterator_waits(found: Signals) -> bool:
-    """The training thread rests in it, and nobody else of the run computes or is waited for: what it waits
-    for is outside."""
-    if not iterator_rests(found) or found.cores_used is None:
-        return False
-    on_core = 1 - (found.off_core_frac or 0.0)
-    own = own_iterator(found)
-    lines = found.own_part_lines(own)
-    return found.cores_used - on_core < OTHERS_CORES and all(line.waits_frac < WAITS_FRAC for line in lines)
-
-
 def iterator_rests(found: Signals) -> bool:
     """It makes no batches itself."""
-    own, off = own_iterator(found), found.off_core_frac
-    if own is None or off is None or any(line.computes for line in found.own_part_lines(own)):
-        return False
-    elsewhere = sum(found.host_pct[phase] for phase in found.may_wait) / 100
-    others = found.others_cores or 0.0
-    elsewhere += others if others >= OTHERS_CORES else 0.0
-    whole = found.host_pct["other"] / 100
-    return off - elsewhere - (1 - own.frac) * whole >= RESTS_FRAC * own.frac * whole > 0
+    own = own_iterator(found)
+    computes = any(line.computes for line in found.own_part_lines(own))
+    return own is not None and not computes and found.own_code_rests(own.frac)
+
+
+def waiting_iterator(found: Signals) -> OwnMethod | None:
+    """The training thread rests in it, and nobody else of the run computes or is waited for: what it waits
+    for is outside."""
+    if not iterator_rests(found) or found.cores_used is None or found.off_core_frac is None:
+        return None
+    own = own_iterator(found)
+    nobody = found.cores_used - (1 - found.off_core_frac) < OTHERS_CORES
+    return own if nobody and all(line.waits_frac < WAITS_FRAC for line in found.own_part_lines(own)) else None
 
 
 def own_iterator_lost(found: Signals, own: OwnMethod) -> float:

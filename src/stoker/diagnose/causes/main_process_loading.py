@@ -11,10 +11,10 @@ from stoker.diagnose.causes.loading import (
     evidence,
     faster_with,
     iterator_rests,
-    iterator_waits,
     own_iterator,
     own_iterator_lost,
     read_whole_by_each,
+    waiting_iterator,
     with_library,
     worker_place,
 )
@@ -109,7 +109,7 @@ def loaded(found: Signals) -> list[LineShare]:
     own = own_iterator(found)
     if own is None or own_iterator_lost(found, own) < NOTE_FRAC:
         return []
-    told = iterator_waits(found) or not iterator_rests(found)
+    told = waiting_iterator(found) is not None or not iterator_rests(found)
     return found.own_part_lines(own) if told else []
 
 

@@ -141,6 +141,12 @@ class Signals:
     """Of the window: held back because a CPU quota was used up."""
 
     @property
+    def own_code_trains(self) -> bool:
+        """What is the training's of the user's own code cannot be told apart, since no GPU tells work from
+        waiting."""
+        return (self.of_functions or self.updates_by_hand) and self.gpu is None
+
+    @property
     def may_wait(self) -> tuple[str, ...]:
         """Phases, beside the user's own code, in which the training thread may be off its core. It spins if
         it waits for the GPU longer than it is off its core in all."""
@@ -208,14 +214,15 @@ class Signals:
         time, since behind a full queue the thread may wait for nothing."""
         return frac if self.gpu is None else min(frac, (self.gpu.idle_pct or 0.0) / 100)
 
-    def own_code_rests(self) -> bool:
-        """Most of `other` the thread is off its core and waits for none, nor for the interpreter: asleep, at
-        a lock, for a file or the network. What it may have waited for in other phases, or while another
-        thread had the interpreter, is taken off."""
-        own, others = self.host_pct["other"] / 100, self.others_cores or 0.0
+    def own_code_rests(self, part: float = 1.0) -> bool:
+        """Most of `other`, or of a part of it, the thread is off its core and waits for none, nor for the
+        interpreter: asleep, at a lock, for a file or the network. What it may have waited for in other
+        phases, in the rest of `other`, or while another thread had the interpreter, is taken off."""
+        whole, others = self.host_pct["other"] / 100, self.others_cores or 0.0
         if self.off_core_frac is None:
             return False
-        elsewhere = sum(self.host_pct[phase] for phase in self.may_wait) / 100
+        own, elsewhere = part * whole, (1 - part) * whole
+        elsewhere += sum(self.host_pct[phase] for phase in self.may_wait) / 100
         elsewhere += others if others >= OTHERS_CORES else 0.0
         return own > 0 and self.off_core_frac - elsewhere >= RESTS_FRAC * own
 

@@ -10,22 +10,22 @@ from stoker.diagnose.causes.loading import (
     blame,
     evidence,
     faster_between_stalls,
-    iterator_waits,
-    own_iterator,
     own_iterator_lost,
     read_whole_by_each,
+    waiting_iterator,
     worker_place,
 )
 from stoker.diagnose.causes.signals import Signals
+from stoker.diagnose.own_steps import OwnMethod
 from stoker.model.finding import Finding, Fix
 
 CODE, NAME = "SK104", "loader workers wait for storage"
 
 
 def find(found: Signals) -> Finding | None:
-    view = found.loader
-    if iterator_waits(found):
-        return _of_an_iterator(found)
+    view, own = found.loader, waiting_iterator(found)
+    if own is not None:
+        return _of_an_iterator(found, own)
     if view is None or view.cpu_frac is None or blame(found) is not Blame.STORAGE:
         return None
     more = max(view.workers * 2, 4)
@@ -55,10 +55,7 @@ def find(found: Signals) -> Finding | None:
     )
 
 
-def _of_an_iterator(found: Signals) -> Finding | None:
-    own = own_iterator(found)
-    if own is None:
-        return None
+def _of_an_iterator(found: Signals, own: OwnMethod) -> Finding | None:
     lines, lost = found.own_part_lines(own), own_iterator_lost(found, own)
     return finding(
         CODE,
