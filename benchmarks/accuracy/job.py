@@ -11,9 +11,10 @@ by each of the three kinds, and the seconds waited for the loader so far, all by
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -35,11 +36,17 @@ class Injection:
         self.spent_s = dict.fromkeys(KINDS, 0.0)
         self.wanted_s = multiprocessing.Value("d", 0.0)  # a loader's worker reads it, too
 
-    def __call__(self, kind: str | None = None) -> None:
+    def __call__(self, kind: str | None = None, at_most_s: float = math.inf) -> None:
         kind = kind or self.kind
         start = perf_counter()
-        KINDS[kind](self.wanted_s.value)
+        KINDS[kind](min(at_most_s, self.wanted_s.value))
         self.spent_s[kind] += perf_counter() - start
+
+    def in_pieces(self, kinds: Sequence[str]) -> None:
+        """By turns, as short as they are in a loop over small tensors."""
+        for _ in range(round(self.wanted_s.value / PIECE_S)):
+            for kind in kinds:
+                self(kind, PIECE_S)
 
     def follow(self, work_s: float) -> None:
         self.wanted_s.value += 0.05 * (self.ratio * work_s - self.wanted_s.value)
@@ -60,6 +67,9 @@ def heavy_tensors(seconds: float) -> None:
 
 
 KINDS = {"sleep": pause, "busy": count_up, "tensors": heavy_tensors}
+BESIDE = {"three": tuple(KINDS), "pieces": ("busy", "tensors")}
+"""A share of each of these kinds in one phase."""
+PIECE_S = 0.0002
 
 
 class Rows(IterableDataset):
@@ -96,7 +106,7 @@ class Training:
     def __init__(self, args: argparse.Namespace) -> None:
         torch.manual_seed(0)
         self.args = args
-        self.inject = Injection(args.kind, args.share, times=3 if args.where == "three" else 1)
+        self.inject = Injection(args.kind, args.share, times=len(BESIDE.get(args.where, "1")))
         self.model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
         self.truth: list[tuple[float, ...]] = []
@@ -136,9 +146,11 @@ class Training:
         self.inject.follow(work_s if self.args.where != "worker" else work_s * (1 + 1 / self.inject.ratio))
         if self.args.where == "after_step":
             self.inject()
-        elif self.args.where == "three":  # one share of each kind: looks must fall on all alike
-            for kind in KINDS:
+        elif self.args.where == "three":  # looks must fall on all alike
+            for kind in BESIDE["three"]:
                 self.inject(kind)
+        elif self.args.where == "pieces":
+            self.inject.in_pieces(BESIDE["pieces"])
 
     def injected_s(self) -> float:
         return sum(self.inject.spent_s.values()) + self.waited_s
@@ -146,7 +158,7 @@ class Training:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    places = ("data", "worker", "env", "after_step", "before_backward", "three")
+    places = ("data", "worker", "env", "after_step", "before_backward", *BESIDE)
     parser.add_argument("--where", choices=places, required=True)
     parser.add_argument("--kind", choices=("sleep", "busy"), default="sleep")
     parser.add_argument("--share", type=float, required=True)

@@ -135,3 +135,27 @@ def test_a_thread_that_wants_the_interpreter_is_not_helped(
     assert not done.record.hook_failures
     late = [second for second in json.loads(done.out) if second >= 5]
     assert late == [] if what == "loop" else len(late) >= 2, done.out
+
+
+SLACK = """
+import os, time
+import torch
+
+model, optimizer = torch.nn.Linear(), torch.optim.SGD()
+for _ in range(30):
+    torch.autograd.backward(model([1]))
+    optimizer.step()
+    time.sleep(0.01)
+threads = sorted(os.listdir("/proc/self/task"), key=int)
+print(*(open("/proc/%s/timerslack_ns" % thread).read().strip() for thread in threads))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/timerslack_ns").exists(), reason="the kernel does not tell")
+def test_only_the_thread_that_looks_wakes_up_on_time(watch, stub_env, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SLACK)
+    done = watch("python", str(script), env=stub_env)
+    assert done.code == 0, done.err
+    usual = Path("/proc/self/timerslack_ns").read_text().strip()
+    assert done.out.split() == [usual, "1"]

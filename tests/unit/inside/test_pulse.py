@@ -44,6 +44,21 @@ def test_a_script_that_puts_back_what_it_found_in_a_nap_gets_what_it_had(quiet_p
         sys.setswitchinterval(before)
 
 
+def test_where_proc_does_not_tell_of_threads_looks_go_on(quiet_pulse, monkeypatch) -> None:
+    asked = []
+
+    def missing(path: str) -> str:
+        asked.append(path)
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(pulse.os, "readlink", missing)
+    quiet_pulse.stopping = True
+    quiet_pulse.start()
+    assert quiet_pulse.gone.wait(timeout=10)
+    assert asked == ["/proc/thread-self"]
+    assert quiet_pulse.error is None
+
+
 def test_a_nap_puts_the_switch_interval_back(quiet_pulse) -> None:
     before = sys.getswitchinterval()
     quiet_pulse._look_at(pulse.perf_counter() + 1.0)
