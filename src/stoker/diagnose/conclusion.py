@@ -37,4 +37,5 @@ def _told(finding: Finding, cwd: str) -> str:
     place = finding.place if finding.place is not None and finding.place.leaf is not None else None
     where = f", {shown(place, cwd)}" if place else ""
     gain = f"; without it about {finding.ceiling:.3g}× as fast" if finding.ceiling else ""
+    gain += f", by workers at most {finding.by_workers:.2g}×" if finding.by_workers else ""
     return f"{finding.name} ({finding.code}{where}){gain}"

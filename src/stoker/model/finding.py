@@ -55,6 +55,8 @@ class Finding:
     mend_at: Place | None = None
     """Where the change is made, if that is another line."""
     no_ceiling: str = ""
+    by_workers: float | None = None
+    """Times as fast, at most, if workers did it on the cores there are; where that is less than the ceiling."""
     in_code: bool = True
     """Whether a change of the training's code or settings can help."""
 

@@ -77,4 +77,6 @@ def ceiling(finding: Finding) -> str:
     if finding.ceiling is None:
         return f"cannot be told: {finding.no_ceiling}"
     frac = finding.recoverable_frac or 0.0
-    return f"about {finding.ceiling:.3g}× as fast: it takes {100 * frac:.0f} % ({finding.recoverable_of})"
+    times = f"about {finding.ceiling:.3g}× as fast: it takes {100 * frac:.0f} % ({finding.recoverable_of})"
+    less = finding.by_workers
+    return f"{times}; by workers, on these cores, at most {less:.2g}×" if less else times

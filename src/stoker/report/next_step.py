@@ -77,7 +77,7 @@ def _try_out(info: RunInfo, main: Trainer, first: Finding) -> NextCommand | None
     setting = advised(first)
     if setting is None or info.ended_s is None or info.settings:
         return None
-    windows = _windows(info, main, first.ceiling or 1.0)
+    windows = _windows(info, main, first.by_workers or first.ceiling or 1.0)
     return _again(f"{AB[windows]} --b {setting}", info, "is it faster?") if windows else None
 
 

@@ -988,14 +988,18 @@ def test_workers_are_not_promised_more_than_the_cores_can_do() -> None:
     found = seen({"data": 56.0, "forward": 44.0}, loader=own, demand_per_s=60.0, cores_allowed=2.0)
     crowded = judge(replace(found, cores_used=1.5, allowed_cpu_pct=80.0)).findings[0]
     assert crowded.ceiling == pytest.approx(2.27, abs=0.01), "if it were free"
-    assert "(at most 1.3× on these cores)" in crowded.fixes[0].text
+    assert crowded.by_workers == pytest.approx(1.27, abs=0.01)
     assert advised(crowded) == "num_workers=2"
     free = judge(replace(found, cores_used=0.3, allowed_cpu_pct=20.0)).findings[0]
-    assert "at most" not in free.fixes[0].text
+    assert free.by_workers is None
     full = judge(replace(found, cores_used=1.95, allowed_cpu_pct=98.0)).findings[0]
-    assert ("all cores are in use" in full.fixes[0].text, advised(full)) == (True, None)
+    assert ("all cores are in use" in full.fixes[0].text, advised(full), full.by_workers) == (
+        True,
+        None,
+        None,
+    )
     slow = judge(replace(found, cores_used=0.3, loader=replace(own, fetch_ms=60.0))).findings[0]
-    assert "(at most 1.3×" in slow.fixes[0].text, "two workers fetch 33 a second, it has 26 now"
+    assert slow.by_workers == pytest.approx(1.26, abs=0.01), "two workers fetch 33 a second, it has 26 now"
 
 
 @pytest.mark.parametrize(

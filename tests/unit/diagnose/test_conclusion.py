@@ -37,6 +37,10 @@ FINDING = Finding(
             replace(FINDING, recoverable_frac=None, no_ceiling="not counted"),
             "one inference per environment (SK302, train.py:31 act).",
         ),
+        (
+            replace(FINDING, place=None, recoverable_frac=0.93, by_workers=1.96),
+            "one inference per environment (SK302); without it about 14.3× as fast, by workers at most 2×.",
+        ),
     ],
 )
 def test_the_first_cause_is_named_with_its_line_and_what_it_costs(finding: Finding, text: str) -> None:

@@ -50,6 +50,7 @@ def finding(
     place: Place | None = None,
     mend_at: Place | None = None,
     in_code: bool = True,
+    by_workers: float | None = None,
 ) -> Finding | None:
     """None where too little could be won to speak of."""
     if recoverable_frac < NOTE_FRAC:
@@ -67,6 +68,7 @@ def finding(
         place=place,
         mend_at=mend_at,
         in_code=in_code,
+        by_workers=by_workers,
     )
 
 

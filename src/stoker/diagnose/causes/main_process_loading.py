@@ -80,6 +80,7 @@ def find(found: Signals) -> Finding | None:
         _QUICK_FIXES if quick else _fixes(found),
         worker_place(found),
         view.loader.made,
+        by_workers=None if quick else _times_by_workers(found),
     )
 
 
@@ -114,22 +115,31 @@ def loaded(found: Signals) -> list[LineShare]:
 
 
 def _fixes(found: Signals) -> tuple[Fix, ...]:
-    """As many workers as there are cores, to begin with; SK102 says when more are needed."""
-    workers = max(1, min(WORKERS_MAX, int(found.cores_allowed or WORKERS_MAX)))
-    times, waits = faster_with(found, workers), found.host_pct["data"] / 100
+    workers = _workers(found)
+    times = faster_with(found, workers)
     if times is not None and times < HEALTHY_CEILING:
         return _NO_CORE_FIXES
-    less = times is not None and times < LESS_FRAC / (1 - waits)
-    at_most = f" (at most {times:.2g}× on these cores)" if less else ""
     return (
         *([SHARE_OUT] if read_whole_by_each(found) else []),
         Fix(
-            f"let workers load while the model computes{at_most}{with_library(found, workers)}",
+            f"let workers load while the model computes{with_library(found, workers)}",
             "DataLoader(dataset, …)",
             f"DataLoader(dataset, …, num_workers={workers}, persistent_workers=True)",
         ),
         _IN_MEMORY,
     )
+
+
+def _workers(found: Signals) -> int:
+    """As many as there are cores, to begin with; SK102 says when more are needed."""
+    return max(1, min(WORKERS_MAX, int(found.cores_allowed or WORKERS_MAX)))
+
+
+def _times_by_workers(found: Signals) -> float | None:
+    """By workers; where they would find no core, other fixes are named, which have no such bound."""
+    times, waits = faster_with(found, _workers(found)), found.host_pct["data"] / 100
+    known = times is not None and HEALTHY_CEILING <= times < LESS_FRAC / (1 - waits)
+    return times if known else None
 
 
 CAUSE = Cause(CODE, NAME, find)
