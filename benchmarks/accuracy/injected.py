@@ -9,8 +9,8 @@ thread (the truth is the wait that the script timed) and as the line the worker 
 `backward` shares its phase with the loss itself, which the script times, too.
 
 `three` puts 15 % of each of three kinds into one phase (a sleep, pure Python, tensor operations): its lines
-are told apart by looks alone. `pieces` does so with two, 30 % of each, by turns of 0.2 ms. They are repeated and
-the looks added up, for one run has too few of them.
+are told apart by looks alone. `pieces` does so with two, 30 % of each, by turns of 0.2 ms. They are
+repeated and the looks added up, for one run has too few of them.
 """
 
 from __future__ import annotations

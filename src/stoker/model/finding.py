@@ -56,7 +56,7 @@ class Finding:
     """Where the change is made, if that is another line."""
     no_ceiling: str = ""
     by_workers: float | None = None
-    """Times as fast, at most, if workers did it on the cores there are; where that is less than the ceiling."""
+    """Times as fast, at most, if workers did it on the cores there are; where that is less."""
     in_code: bool = True
     """Whether a change of the training's code or settings can help."""
 
