@@ -46,7 +46,9 @@ def test_capture_and_replay(tmp_path: Path) -> None:
     expected = plain(SCRIPTS / "captured.py", "50")
     result, page = watched(tmp_path, SCRIPTS / "captured.py", "50")
     assert result == expected
-    assert not page["trainers"][0]["hook_failures"]
+    (trainer,) = page["trainers"]
+    assert trainer["optimizer_steps"] == [4, 50]
+    assert not trainer["hook_failures"]
 
 
 def test_waits_and_copies_are_found_with_their_line(tmp_path: Path) -> None:

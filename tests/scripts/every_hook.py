@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 import torch
 from pettingzoo.utils.env import ParallelEnv
+from played_graph import captured
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 from tiny_job import Losses, arguments, report
@@ -88,6 +89,8 @@ def main() -> None:
     dicts, many = DictStep(), ManyStep()
     vec.reset()
     loop = sys.modules.get("lightning.pytorch.loops.evaluation_loop")
+    other = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+    graph = captured(other.step, lambda: None)
     losses, step = Losses(args.losses), 0
     while step < args.steps:
         for batch, target in loader:
@@ -108,6 +111,7 @@ def main() -> None:
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+            graph.replay()
             losses.add(loss.item())
             torch.save(step, io.BytesIO())
             gc.collect(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHARED = {"tiny_job.py", "toy_env.py"}
+SHARED = {"played_graph.py", "tiny_job.py", "toy_env.py"}
 SCRIPTS = sorted([*(ROOT / "examples").glob("*.py"), *(ROOT / "tests" / "scripts").glob("*.py")])
 
 

@@ -22,6 +22,8 @@ from stoker.store.deep_files import read_trace
 NO_FORWARD_FRAC = 0.05
 """Of the backward pass. Of 131 recordings with a torch module the least is 0.10, of a rank that waits for
 another in backward, and the next 0.18; of a loss alone that is a module 0.02. Own, 2026-11-19."""
+GRAPH = "CUDAGraph"
+"""Among the names of optimizers: it steps by being replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,12 @@ class Trainer:
         """A backward pass with next to no forward one, which may be a loss that is a torch module: the model
         is none, and counts as `other`."""
         return self.phase_pct["forward"] < NO_FORWARD_FRAC * self.phase_pct["backward"]
+
+    @property
+    def graphed(self) -> bool:
+        """The step that ticks is the replay of a CUDA graph."""
+        steps = zip(self.record.optimizer_steps, self.record.optimizers, strict=False)
+        return max(steps, default=(0, ""))[1] == GRAPH
 
     @property
     def rest_pct(self) -> float:

@@ -93,6 +93,11 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
             "no step of a torch optimizer was seen: what changes the weights is counted as other, and a tick "
             "is a backward pass"
         )
+    if main.graphed:
+        found.append(
+            "a step is the replay of a CUDA graph: forward, backward and optimizer are not told apart in it, "
+            "all of it is optim"
+        )
     if main.of_functions:
         found.append(
             "no torch module, or none to speak of, was called with gradients: a model made of functions is "

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker.diagnose.iteration import Iteration
+from stoker.diagnose.tick_kinds import TickKind
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,23 @@ def test_optimizers_are_named_in_order(forked, scripts: Path) -> None:
     truth = truth_of((done := forked(scripts / "gan.py")).out)
     assert done.main.record.optimizers == ("RMSprop", "RMSprop")
     assert done.main.record.optimizer_steps == (truth["ticks"], truth["generator_steps"])
+
+
+def test_the_replay_of_a_captured_step_is_the_tick(forked, watch, scripts: Path, tmp_path: Path) -> None:
+    """And no other graph's, and no graph is kept alive."""
+    script = scripts / "graphed.py"
+    plain = forked(script, "--losses", str(tmp_path / "plain"), watched=False)
+    assert plain.code == 0, plain.err
+    done = watch("python", str(script), "--losses", str(tmp_path / "seen"))
+    assert (done.code, done.out, done.err) == (0, plain.out, "")
+    assert (tmp_path / "seen").read_text() == (tmp_path / "plain").read_text()
+    record = done.main.record
+    assert not record.hook_failures
+    assert record.optimizers == ("SGD", "CUDAGraph")
+    assert record.optimizer_steps == (5, 300)
+    assert record.last.ticks == truth_of(done.out)["ticks"] == 300
+    assert record.last.phase("optim") > 0
+    assert done.main.tick_kind is TickKind.OPTIMIZER_STEP
 
 
 def test_without_ticks_everything_since_the_start_is_shown(forked, scripts: Path) -> None:

@@ -259,6 +259,15 @@ def test_a_model_made_of_functions_is_said_to_be_in_other(make: Make, forward: f
     assert ("was called with gradients" in page) == is_said
 
 
+@pytest.mark.parametrize(("steps", "is_said"), [((4, 1200), True), ((1200, 600), False)])
+def test_a_step_that_is_a_graph_is_said_to_be_one_phase(make: Make, steps: Any, is_said: bool) -> None:
+    """Not where another optimizer ticks, and graphs are replayed beside it."""
+    shares = {"optim": 0.9, "other": 0.1}
+    trained = make.training(shares, optimizers=("Adam", "CUDAGraph"), optimizer_steps=steps)
+    page = " ".join(text.plain(run_page.build(summarise(make.run(trained)))).split())
+    assert ("is the replay of a CUDA graph" in page) == is_said
+
+
 def test_a_loader_that_a_library_makes_is_told_with_the_line_that_led_there(make: Make) -> None:
     made = make.place("lightning/x.py:7 wrapper < /home/me/project/train.py:31 build")
     run = data_bound(make)

@@ -5,6 +5,7 @@ from .collector import GcHook
 from .compiling import CompileHook
 from .envs import GymHook, GymnasiumHook, PettingZooHook, Sb3Hook, TorchrlHook
 from .evaluation import EvalModeHook, LightningEvalHook, Sb3EvalHook
+from .graphed import GraphedStepHook
 from .lead import LeadHook
 from .loader import LoaderHook
 from .loader_worker import FetchHook
@@ -21,6 +22,7 @@ HOOKS = (
     BackwardHook,
     OptimizerHook,
     ClipHook,
+    GraphedStepHook,
     LoaderHook,
     FetchHook,
     GymnasiumHook,
