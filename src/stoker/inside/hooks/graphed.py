@@ -1,4 +1,4 @@
-"""A whole step in a CUDA graph: nothing in it runs in Python any more. Its replay is the step and the tick."""
+"""A whole step in a CUDA graph: nothing in it runs in Python, so its replay is the step, and the tick."""
 
 import functools
 import threading
