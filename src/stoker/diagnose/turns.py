@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from statistics import fmean
+from statistics import fmean, linear_regression, pvariance
 
 from stoker.diagnose.causes.thresholds import CHANGE_BEYOND_FRAC, CHANGE_FRAC, CHANGE_OWN_FRAC
 from stoker.diagnose.stretches import Stretch, cut, equal_edges
@@ -18,6 +18,8 @@ from stoker.diagnose.tick_stats import changes
 from stoker.model.record import PHASES, Sums
 
 BLOCKS_MAX, BLOCKS_MIN = 120, 6
+EVENS_OF_A_RAMP = 4
+"""Stretches between changes that all go one way: that is growth. Of fewer, a straight line may fit better."""
 APART = 3
 """Blocks between two changes: each of them spoils the ones next to it."""
 BLOCK_TICKS, BLOCK_S = 20, 2.0
@@ -98,7 +100,7 @@ def _turns(main: Trainer, blocks: list[Stretch], tick_s: list[float], start_s: f
     cuts = sorted(_cuts(blocks, tick_s, mean_s))
     edges = [0, *cuts, len(blocks)]
     evens = [_joined(_inner(blocks[a:b], a > 0, b < len(blocks))) for a, b in pairwise(edges)]
-    if ramp := _ramp(evens, blocks, mean_s, start_s):
+    if ramp := _ramp(evens, blocks, edges, mean_s, start_s):
         return [ramp]
     found = []
     for index, (before, after) in enumerate(pairwise(evens)):
@@ -152,14 +154,30 @@ def _what(before: Sums, after: Sums) -> tuple[str | None, float]:
     return (top if own else None), size
 
 
-def _ramp(evens: list[Sums], blocks: list[Stretch], mean_s: float, start_s: float) -> Turn | None:
-    """Several steps in one direction are a drift."""
+def _ramp(
+    evens: list[Sums], blocks: list[Stretch], edges: list[int], mean_s: float, start_s: float
+) -> Turn | None:
+    """Several steps in one direction are a drift; one or two are, where a straight line fits better."""
     paces = [even.t_s / even.ticks for even in evens]
     phase, size = _what(evens[0], evens[-1])
-    if len(evens) < 4 or size < CHANGE_FRAC * mean_s or sorted(paces) not in (paces, paces[::-1]):
+    if len(evens) < 2 or size < CHANGE_FRAC * mean_s or sorted(paces) not in (paces, paces[::-1]):
         return None
-    until_s = blocks[-1].end_s - start_s
-    return Turn(blocks[0].start_s - start_s, until_s, evens[0], evens[-1], phase, gradual=True)
+    values = _per_tick(blocks, phase) if phase else [one.content.t_s / one.content.ticks for one in blocks]
+    if len(evens) < EVENS_OF_A_RAMP and _beside_a_line(values) >= _beside_steps(values, edges):
+        return None
+    tenth = -(-len(blocks) // 10)
+    first, last = _joined(blocks[:tenth]), _joined(blocks[-tenth:])
+    return Turn(blocks[0].start_s - start_s, blocks[-1].end_s - start_s, first, last, phase, gradual=True)
+
+
+def _beside_a_line(values: Sequence[float]) -> float:
+    """What it leaves over, squared."""
+    slope, start = linear_regression(range(len(values)), values)
+    return sum((value - start - slope * at) ** 2 for at, value in enumerate(values))
+
+
+def _beside_steps(values: Sequence[float], edges: Sequence[int]) -> float:
+    return sum(pvariance(values[a:b]) * (b - a) for a, b in pairwise(edges))
 
 
 def _moment(main: Trainer, before: Stretch, after: Stretch, phase: str | None) -> float:

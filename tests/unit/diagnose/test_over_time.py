@@ -85,6 +85,36 @@ def test_nothing_changed(make: Make) -> None:
     assert lengths == {360}
 
 
+@pytest.mark.parametrize("seconds", [40, 90, 300, 3600])
+@pytest.mark.parametrize("slower", [0.15, 0.3, 0.6])
+def test_growth_is_told_as_growth_in_short_runs_too(make: Make, slower: float, seconds: int) -> None:
+    def grows(second: int) -> tuple[Mapping[str, float], float]:
+        more = 1 + slower * second / seconds
+        return {"data": 0.03 / more, "forward": 0.6 / more, "other": 1 - 0.63 / more}, 20.0 / more
+
+    found = told(make, course(make, grows, seconds))
+    assert found.course is not None
+    assert [turn.gradual for turn in found.course.turns] == [True]
+    before_s, after_s = found.course.turns[0].tick_s()
+    assert after_s / before_s == pytest.approx(1 + 0.9 * slower, rel=0.05), "between the tenths at its ends"
+    assert "Python code outside the model rose little by little from 3" in found.sentence
+
+
+@pytest.mark.parametrize("seconds", [90, 3600])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("slower", [0.08, 0.15, 0.3, 0.6])
+def test_steps_are_no_growth(make: Make, steps: int, slower: float, seconds: int) -> None:
+    """In one direction; where they are few."""
+
+    def climbs(second: int) -> tuple[Mapping[str, float], float]:
+        more = 1 + slower * min(steps, second * (steps + 1) // (seconds + 1))
+        return {"data": 0.03 / more, "forward": 0.6 / more, "other": 1 - 0.63 / more}, 20.0 / more
+
+    found = told(make, course(make, climbs, seconds))
+    assert found.course is not None
+    assert [turn.gradual for turn in found.course.turns] == [False] * steps if steps < 3 else [True]
+
+
 def test_a_drift_is_no_step(make: Make) -> None:
     def drifts(second: int) -> tuple[Mapping[str, float], float]:
         grown = second / 3600
