@@ -10,7 +10,7 @@ from stoker.diagnose.conclusion import in_short
 from stoker.diagnose.failure import place as raised_at
 from stoker.diagnose.host import HostView, host_view
 from stoker.diagnose.loading import demand_per_s
-from stoker.diagnose.places import shown
+from stoker.diagnose.places import LineShare, shown
 from stoker.diagnose.remedies import not_worth_trying
 from stoker.diagnose.summary import Summary, Trainer
 from stoker.diagnose.tick_kinds import TickKind
@@ -193,12 +193,22 @@ def _bars(main: Trainer, seen: RankArrival | None) -> list[Bar]:
 
 
 def _line_block(summary: Summary, main: Trainer) -> list[Block]:
-    lines = [line for line in main.lines if line.pct >= 1.0][:LINES_SHOWN]
+    lines = _costliest(main)
     if not lines:
         return []
     cwd = summary.run.info.cwd
     rows = tuple((f"{line.pct:.1f} %", line.phase, shown(line.place, cwd, LINE_ROOM)) for line in lines)
     return [Table("Lines that cost most", ("share", "phase", "line"), rows, frozenset({0}))]
+
+
+def _costliest(main: Trainer) -> list[LineShare]:
+    """Half of them are for what is not the model's own work, however small beside it: there a reader can do
+    something."""
+    lines = [line for line in main.lines if line.pct >= 1.0]
+    rest = [line for line in lines if line.phase not in COMPUTE]
+    work = [line for line in lines if line.phase in COMPUTE]
+    kept = [*work[: max(LINES_SHOWN // 2, LINES_SHOWN - len(rest))], *rest]
+    return sorted(kept, key=lambda line: -line.pct)[:LINES_SHOWN]
 
 
 def _loader_block(summary: Summary, main: Trainer) -> list[Block]:

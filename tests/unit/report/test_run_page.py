@@ -18,6 +18,7 @@ from stoker.model.record import HookFailure, Mark, ProcessRecord, Raised
 from stoker.model.run import Run, RunFailure
 from stoker.report import markdown, run_json, run_page, text
 from stoker.report.cause_blocks import cause_blocks
+from stoker.report.page import Table
 
 Make = Any
 Golden = Callable[[str, str], None]
@@ -266,6 +267,22 @@ def test_a_step_that_is_a_graph_is_said_to_be_one_phase(make: Make, steps: Any, 
     trained = make.training(shares, optimizers=("Adam", "CUDAGraph"), optimizer_steps=steps)
     page = " ".join(text.plain(run_page.build(summarise(make.run(trained)))).split())
     assert ("is the replay of a CUDA graph" in page) == is_said
+
+
+def test_lines_of_the_model_leave_room_for_those_one_can_change(make: Make) -> None:
+    looks = {("forward", f"net.py:{number} forward"): 50 - number for number in range(1, 9)}
+    looks |= {("other", f"train.py:{number} step"): 20 + number for number in range(60, 64)}
+    shares = {"forward": 0.8, "other": 0.2}
+    page = run_page.build(summarise(make.run(make.training(shares, sampled=make.looks(looks)))))
+    (table,) = [block for block in page.blocks if isinstance(block, Table) and "Lines" in block.heading]
+    assert [row[1] for row in table.rows] == ["forward"] * 3 + ["other"] * 3
+    assert [row[0] for row in table.rows] == sorted(
+        (row[0] for row in table.rows), key=by_figure, reverse=True
+    )
+
+
+def by_figure(text: str) -> float:
+    return float(text.removesuffix(" %"))
 
 
 def test_a_loader_that_a_library_makes_is_told_with_the_line_that_led_there(make: Make) -> None:
