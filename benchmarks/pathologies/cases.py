@@ -12,6 +12,7 @@ from pathlib import Path
 
 import eighth_table
 import eleventh_table
+import fifteenth_table
 import fifth_table
 import fourteenth_table
 import fourth_table
@@ -40,6 +41,7 @@ LATER = {
     "twelfth": twelfth_table,
     "thirteenth": thirteenth_table,
     "fourteenth": fourteenth_table,
+    "fifteenth": fifteenth_table,
 }
 """Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2
