@@ -24,6 +24,7 @@ def declare_training(parser: argparse.ArgumentParser) -> None:
     """What only the user knows of a training."""
     _declare_named(parser, "--env", "module:Class.method", "a step of an environment that is not Gymnasium's")
     _declare_named(parser, "--eval", "module:function", "this function is the evaluation")
+    _declare_named(parser, "--step", "module:function", "a call is a training step without a torch optimizer")
     parser.add_argument("--total", type=_total, metavar="'100000 ticks'", help="length of the whole training")
 
 
@@ -59,14 +60,16 @@ def named_steps(args: argparse.Namespace, command: Sequence[str]) -> list[str]:
         module, _, path = entry.partition(":")
         return f"__main__:{path}" if module in scripts else entry
 
-    return [f"env={resolved(entry)}" for entry in args.env] + [
-        f"eval={resolved(entry)}" for entry in args.eval
-    ]
+    return [f"{kind}={resolved(entry)}" for kind, entry in _named_entries(args)]
 
 
 def as_typed(args: argparse.Namespace) -> list[str]:
     """The same options once more, for another command."""
-    return [f"--env={entry}" for entry in args.env] + [f"--eval={entry}" for entry in args.eval]
+    return [f"--{kind}={entry}" for kind, entry in _named_entries(args)]
+
+
+def _named_entries(args: argparse.Namespace) -> list[tuple[str, str]]:
+    return [(kind, entry) for kind in ("env", "eval", "step") for entry in getattr(args, kind)]
 
 
 def _scripts(command: Sequence[str]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stoker.model.record import ModelInput, ProcessRecord
 
@@ -25,14 +25,18 @@ def one_row_frac(shapes: Mapping[ModelInput, int]) -> float | None:
     batches = [given.shape for given in shapes if given.graph and given.shape[0] > 1]
     asks = [(given, looks) for given, looks in shapes.items() if not given.graph]
     acts = any(given.mode == "train" for given, _ in asks)  # else it may act in eval mode
-    asked: Counter[tuple[int, ...]] = Counter()
-    for given, looks in asks:
-        if not (acts and given.mode == "eval"):
-            asked[given.shape] += looks
-    looks = asked.total()
+    asked = {given: looks for given, looks in asks if not (acts and given.mode == "eval")}
+    looks = sum(asked.values())
     if looks < LOOKS_MIN or not batches:
         return None
-    # Of a row, and of one step of a sequence: what is trained by whole stretches acts step by step.
+    return sum(count for given, count in asked.items() if _is_one_row(given, batches)) / looks
+
+
+def _is_one_row(given: ModelInput, batches: Sequence[tuple[int, ...]]) -> bool:
+    """Or one step of a sequence: what is trained by whole stretches acts step by step. Of a model known to be
+    trained any single row: with gradients often a critic is seen, whose inputs are wider."""
+    shape = given.shape
+    if given.mode and shape[0] == 1 and any(len(shape) == len(batch) for batch in batches):
+        return True
     parts = {shape[1:] for shape in batches} | {shape[2:] for shape in batches if len(shape) > 2}
-    rows = parts | {(1, *part) for part in parts}
-    return sum(count for shape, count in asked.items() if shape in rows) / looks
+    return shape in parts or (shape[:1] == (1,) and shape[1:] in parts)

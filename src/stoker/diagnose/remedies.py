@@ -151,6 +151,8 @@ def _kernels(found: Signals, main: Trainer) -> Remedy | None:
     busy_pct = gpu.busy_pct if gpu else found.compute_pct
     if busy_pct is None or busy_pct > FOLK_NOTHING_PCT or (gpu is not None and not gpu.alone):
         return None
+    if found.own_code_trains:  # the model may be in there
+        return None
     most = 1 / (1 - busy_pct / 100)
     who = "the GPU is busy" if gpu else "the model computes"
     advice = "cudnn.benchmark, AMP, TF32" if gpu else "a faster model"

@@ -134,6 +134,8 @@ def _waits(main: Trainer) -> dict[str, float]:
 
 def _model(main: Trainer, *, first: bool = True) -> str:
     """Learning and acting are different work: where both are notable, both are named."""
+    if main.named_step and main.compute_pct < 1:
+        return "No work of a model is told apart from it."
     of = " of the training time" if first else ""
     infer = main.phase_pct["infer"]
     compute_pct = main.compute_pct - _waits(main).get("loss", 0.0)

@@ -22,8 +22,8 @@ from stoker.store.deep_files import read_trace
 NO_FORWARD_FRAC = 0.05
 """Of the backward pass. Of 131 recordings with a torch module the least is 0.10, of a rank that waits for
 another in backward, and the next 0.18; of a loss alone that is a module 0.02. Own, 2026-11-19."""
-GRAPH = "CUDAGraph"
-"""Among the names of optimizers: it steps by being replayed."""
+GRAPH, CALLED = "CUDAGraph", "()"
+"""Among the names of optimizers: it steps by being replayed; it is a function, whose name ends so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,17 @@ class Trainer:
     @property
     def graphed(self) -> bool:
         """The step that ticks is the replay of a CUDA graph."""
+        return self._ticks_by == GRAPH
+
+    @property
+    def named_step(self) -> bool:
+        """It is a function the user named (`--step`)."""
+        return self._ticks_by.endswith(CALLED)
+
+    @property
+    def _ticks_by(self) -> str:
         steps = zip(self.record.optimizer_steps, self.record.optimizers, strict=False)
-        return max(steps, default=(0, ""))[1] == GRAPH
+        return max(steps, default=(0, ""))[1]
 
     @property
     def rest_pct(self) -> float:

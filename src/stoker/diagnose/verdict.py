@@ -26,6 +26,10 @@ from stoker.diagnose.gpu_causes import Source
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Finding, Outcome, Severity, Verdict
 
+A_STEP = (
+    "a command that trains: stoker run -- python train.py; or, where weights change with neither a torch "
+    "optimizer nor backward(), the function that is a step: stoker run --step module:function -- …"
+)
 LONGER = "a longer run: stoker run --for 60s -- …"
 
 
@@ -50,7 +54,7 @@ _UPDATES_AMONG = (
 def verdict_on(found: Signals | None) -> Verdict:
     """None: there was no training."""
     if found is None or not found.ticks:
-        return _cannot("no training step was seen", "a command that trains: stoker run -- python train.py")
+        return _cannot("no training step was seen", A_STEP)
     if found.ticks < MIN_TICKS or found.window_s < MIN_WINDOW_S:
         outside = _outside_the_window(found)
         if outside is not None:

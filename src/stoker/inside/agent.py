@@ -104,11 +104,12 @@ class Agent:
     # -- life of the record ----------------------------------------------------------------------------
 
     def begin(self):
-        """First event in this process: open the files, start the pulse."""
+        """First event in this process: open the files, start the pulse. With `--step` there may be none: it
+        begins with the import of torch."""
+        self.look_for_names()
         if self.began:
             return
         self.began = True
-        self.look_for_names()
         try:
             if not self.worker_process:
                 self.writer.open(self._header())

@@ -107,10 +107,13 @@ class Places:
         """Is the innermost code found where a jump goes back or a function begins? There it lets go of the
         interpreter only if asked to, after some 20 microseconds of nothing but Python; torch's operations let
         go of it themselves, in the middle of a call (never found at a jump, 1,700 looks, CPU, 2026-11). Code
-        of torch and the like does not count."""
+        of torch and the like does not count, nor what it calls of the standard library."""
         code, _, at = stack[0]
-        if self.kind(code) == PLUMBING and not os.path.abspath(code.co_filename).startswith(self._stdlib):
-            return False
+        for caller, _, _ in stack:
+            if self.kind(caller) != PLUMBING:
+                break
+            if not os.path.abspath(caller.co_filename).startswith(self._stdlib):
+                return False
         return 0 <= at < len(code.co_code) and code.co_code[at] in _JUMPS
 
     @staticmethod

@@ -63,7 +63,7 @@ def _process_notes(process: ProcessRecord) -> list[str]:
 
 
 def _hook_note(hook: HookFailure) -> str:
-    if hook.when == "the end":  # a name given with --env or --eval that never came up
+    if hook.when == "the end":  # a name given with --env, --eval or --step that never came up
         return hook.error
     return f"hook {hook.name!r} was switched off at {hook.when}: {hook.error}"
 
@@ -92,6 +92,11 @@ def _trainer_notes(main: Trainer, summary: Summary) -> list[str]:
         found.append(
             "no step of a torch optimizer was seen: what changes the weights is counted as other, and a tick "
             "is a backward pass"
+        )
+    if main.named_step:
+        found.append(
+            "a tick is a call of the function named with --step; what of a model is no torch module, and "
+            "what changes its weights, is counted as other, like any code of yours"
         )
     if main.graphed:
         found.append(

@@ -11,11 +11,11 @@ from stoker.inside.hooks import HOOKS
 from stoker.report.run_json import render
 
 NAMES = [hook.name for hook in HOOKS]
-PARTS = ["loader_open", "loader_made", "named_eval"]
+PARTS = ["loader_open", "loader_made", "named_eval", "named_step"]
 WHEN = {"install": 6, "1": 6, "1000": 1004}
 # A device that is not there: the hook for it goes in as if the script had started CUDA.
 FAKE_CUDA = "import torch; torch.cuda.is_initialized = lambda: True"
-NAMED = ["env=__main__:Sim.step", "eval=__main__:evaluations"]
+NAMED = ["env=__main__:Sim.step", "eval=__main__:evaluations", "step=__main__:generation"]
 
 
 @pytest.fixture

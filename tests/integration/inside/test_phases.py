@@ -243,6 +243,54 @@ def test_named_in_a_module(recorded, tmp_path: Path) -> None:
     assert (record.seconds[-1].env_calls, record.last.env_steps) == (1, 5)
 
 
+STRATEGY = """
+import time, torch
+
+def spend(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end: pass
+
+class Strategy:
+    def tell(self, again=0):
+        spend(0.002)
+        return self.tell(again - 1) if again else "told"
+    @staticmethod
+    def update():
+        spend(0.002); return "updated"
+
+def update():
+    spend(0.002); return "by function"
+
+def wait_until_named():
+    '''Functions of the script are looked for once a second.'''
+    end = time.perf_counter() + 20
+    while not hasattr(update, "__wrapped__") and time.perf_counter() < end: time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("Strategy.tell", "assert Strategy().tell(again=2) == 'told'"),
+        ("Strategy.update", "assert Strategy.update() == Strategy().update() == 'updated'"),
+        ("update", "wait_until_named(); assert update() == 'by function'"),
+    ],
+)
+def test_a_named_function_is_the_step(name: str, use: str, forked, tmp_path: Path) -> None:
+    """Neither an optimizer nor a gradient; a function that calls itself is one step."""
+    calls = 2 if name == "Strategy.update" else 1
+    script = tmp_path / "strategy.py"
+    script.write_text(f"{STRATEGY}\nfor _ in range(5):\n    {use}\n")
+    done = forked(script, named=[f"step=__main__:{name}"])
+    assert (done.code, done.err) == (0, "")
+    record = done.main.record
+    assert done.main.named_step
+    assert record.optimizers == (f"{name}()",)
+    assert record.optimizer_steps == (5 * calls,)
+    assert record.last.ticks == 5 * calls
+    assert not record.hook_failures
+
+
 @pytest.mark.parametrize("name", ["__main__:Nobody.step", "nowhere:Sim.step", "json:JSONEncoder.nothing"])
 def test_a_name_nothing_answers_to_is_told(name: str, recorded) -> None:
     record = recorded("import json\nstep()\n", named=[f"env={name}"])

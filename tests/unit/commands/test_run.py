@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker.commands import run
-from stoker.commands.options import named_steps
+from stoker.commands.options import as_typed, named_steps
 from stoker.commands.run import _deep
 from stoker.errors import UsageError
 from stoker.launch import injection
@@ -36,8 +36,9 @@ from stoker.outside.capabilities import Capability
     ],
 )
 def test_names_in_the_script_itself(command: str, name: str, resolved: str) -> None:
-    args = argparse.Namespace(env=[name], eval=[name])
-    assert named_steps(args, command.split()) == [f"env={resolved}", f"eval={resolved}"]
+    args = argparse.Namespace(env=[name], eval=[name], step=[name])
+    assert named_steps(args, command.split()) == [f"{kind}={resolved}" for kind in ("env", "eval", "step")]
+    assert as_typed(args) == [f"--{kind}={name}" for kind in ("env", "eval", "step")]
 
 
 GPM, NO_GPM = Capability("GPU 0 real work (GPM)", True), Capability("GPU 1 real work (GPM)", False)

@@ -367,6 +367,41 @@ def test_python_that_computes_in_the_loss_is_a_hot_line(computes: int, told: lis
     assert codes(seen(host, lines=(replace(line, samples=200),))) == [], "a look or two of many may be chance"
 
 
+@pytest.mark.parametrize(
+    ("computes", "samples", "told"),
+    [(0, 20, []), (2, 6, []), (3, 12, ["SK201"]), (3, 13, []), (8, 20, ["SK201"])],
+)
+def test_python_that_computes_in_the_model_is_a_hot_line(
+    computes: int, samples: int, told: list[str]
+) -> None:
+    """A model is work as a rule, and healthy. Calls of small layers are found at work, too, now and then."""
+    line = LineShare("forward", PLACE, 25.0, samples, computes=computes)
+    host = {"forward": 50.0, "backward": 50.0}
+    assert codes(seen(host, lines=(line,))) == told
+
+
+def test_looks_into_all_of_a_function_of_the_model_are_counted_together() -> None:
+    path, number, function = PLACE.leaf or ("", 0, "")
+    far = (path, number + 30, function)
+    first = LineShare("forward", PLACE, 6.0, 4, computes=4)
+    second = LineShare("forward", Place(far, far), 14.0, 9, computes=0)
+    found = seen({"forward": 50.0, "backward": 50.0}, lines=(second, first))
+    (told,) = judge(found).findings
+    assert (told.code, told.recoverable_frac) == ("SK201", pytest.approx(0.2))
+    assert "inside the model's forward pass" in told.says
+    other = (path, number + 30, "another")
+    apart = replace(second, place=Place(other, other))
+    assert judge(replace(found, lines=(apart, first))).outcome is Outcome.HEALTHY
+
+
+def test_launches_of_python_that_computes_in_the_model_are_of_its_line() -> None:
+    line = LineShare("forward", PLACE, 24.0, 40, computes=20)
+    host = {"forward": 48.0, "backward": 52.0}
+    found = on_gpu({}, host, gpu=gpu(launching_pct={"forward": 30.0, "backward": 9.0}), lines=(line,))
+    told = {one.code: one.recoverable_frac for one in judge(found).findings}
+    assert told == {"SK201": pytest.approx(0.15), "SK402": pytest.approx(0.24)}
+
+
 def test_launches_of_python_that_computes_in_the_loss_are_of_its_line() -> None:
     line = LineShare("loss", PLACE, 20.0, 100, computes=9)
     host = {"forward": 30.0, "backward": 48.0, "loss": 22.0}
@@ -1064,6 +1099,19 @@ def test_what_stands_beside_a_save_is_saving() -> None:
     assert told == [
         ("SK203", pytest.approx(0.4), lines[0].place),
         ("SK201", pytest.approx(0.2), lines[2].place),
+    ]
+
+
+def test_what_stands_beside_any_save_is_saving() -> None:
+    """`torch.save`, and a buffer pickled behind it; then `os.fsync`."""
+    first, second, fsync = (("/home/me/train.py", number, "keep") for number in (20, 30, 32))
+    lines = tuple(
+        LineShare(phase, Place(line, line), pct, 80)
+        for phase, line, pct in (("save", first, 20.0), ("save", second, 5.0), ("other", fsync, 15.0))
+    )
+    found = seen({**WORK, "save": 25.0, "other": 15.0}, lines=lines)
+    assert [(one.code, one.recoverable_frac) for one in judge(found).findings] == [
+        ("SK203", pytest.approx(0.4))
     ]
 
 

@@ -42,6 +42,21 @@ def test_how_much_is_asked_row_by_row(asked: dict[tuple[int, ...], int], told: f
     assert one_row_frac(shapes) == told
 
 
+@pytest.mark.parametrize(
+    ("shape", "mode", "told"),
+    [
+        ((1, 5), "train", 1.0),
+        ((1, 5), "eval", 1.0),
+        ((1, 5), "", 0.0),
+        ((3, 5), "train", 0.0),
+        ((1, 5, 5), "train", 0.0),
+    ],
+)
+def test_a_model_that_is_trained_acts_on_single_rows_of_its_own(shape: Any, mode: str, told: float) -> None:
+    """A critic was seen with gradients, whose input has the actions in it."""
+    assert one_row_frac({**TRAINED, ModelInput(False, shape, mode): 20}) == told
+
+
 def test_trained_row_by_row() -> None:
     shapes = {ModelInput(True, (1, 8)): 10, ModelInput(False, (1, 8)): 10}
     assert one_row_frac(shapes) is None

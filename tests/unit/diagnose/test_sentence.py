@@ -21,6 +21,13 @@ def test_the_model_leads_where_nothing_else_is_large(make: Make) -> None:
     assert text == "The model takes 90 % of the training time. Nothing else takes more than 6 %."
 
 
+def test_a_step_that_is_named_tells_no_model_apart(make: Make) -> None:
+    text = said(make, {"other": 0.7, "gc": 0.3}, optimizers=("Strategy.tell()",))
+    assert text.endswith("30 % goes to Python's garbage collector. No work of a model is told apart from it.")
+    known = said(make, {"other": 0.6, "forward": 0.4}, optimizers=("Strategy.tell()",))
+    assert known.endswith("The model takes 40 %.")
+
+
 def test_a_thread_without_a_core_is_told_since_no_phase_shows_it(make: Make) -> None:
     training = make.training({"forward": 0.4, "backward": 0.6})
     rows = [CoreWait(training.began_s + at, training.pid, 0.6 * at, 0.4 * at) for at in range(600)]

@@ -20,6 +20,7 @@ from stoker.model.record import Place
 Find = Callable[[Signals], Finding | None]
 
 LITTLE_WORK = "GPU busy with little work"
+IN_THE_MODEL = "time of the model's calls"
 NO_KERNEL = "time without any kernel"
 
 

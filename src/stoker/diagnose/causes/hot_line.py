@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stoker.diagnose.causes.allocator_thrash import emptying_line, hides_the_rest, thrashing
-from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.cause import IN_THE_MODEL, Cause, finding, number, share
 from stoker.diagnose.causes.checkpoint_stall import find as checkpoint_stall
 from stoker.diagnose.causes.held_interpreter import held_in_lines_frac
 from stoker.diagnose.causes.main_process_loading import loaded
@@ -15,6 +15,8 @@ from stoker.diagnose.causes.single_inference import around_the_call
 from stoker.diagnose.causes.thresholds import (
     COMPUTES_FRAC,
     COMPUTES_LOOKS,
+    INSIDE_FRAC,
+    INSIDE_LOOKS,
     LAUNCHES_FRAC,
     LAUNCHES_LOOKS,
     LINE_PCT,
@@ -56,6 +58,12 @@ _WAIT_FIXES = (
 )
 
 
+_WHERE = {
+    "loss": "between the model's call and backward()",
+    "forward": "Python that computes inside the model's forward pass",
+}
+
+
 def find(found: Signals) -> Finding | None:
     group = _hottest(found)
     if not group or hides_the_rest(found):
@@ -66,7 +74,7 @@ def find(found: Signals) -> Finding | None:
     own = "your own Python code" if line.place.leaf == line.place.user else "Python code that your line calls"
     waits = line.waits_frac >= WAITS_FRAC
     rests = not waits and line.phase == "other" and found.own_code_rests()
-    where = "between the model's call and backward()" if line.phase == "loss" else own
+    where = _WHERE.get(line.phase, own)
     where = "waiting for another process" if waits else where
     where = "mostly it waits: asleep, at a lock, for a file or the network" if rests else where
     return finding(
@@ -74,7 +82,7 @@ def find(found: Signals) -> Finding | None:
         NAME,
         f"{what} {100 * lost:.0f} % of the window: {where}",
         lost,
-        found.lost_of,
+        found.lost_of if found.gpu or line.phase != "forward" else IN_THE_MODEL,
         [
             share("of the training thread's time is in this line", line.pct / 100, "looks"),
             share("is in it and the lines beside or under it", sum(one.pct for one in group) / 100, "looks")
@@ -99,7 +107,7 @@ def hot_launching(found: Signals) -> dict[str, float]:
 def _hottest(found: Signals) -> list[LineShare]:
     """The lines of one piece of code, costliest first: a loop, its body, and what it calls are one thing to
     mend."""
-    own = [line for line in found.lines if line.phase in ("other", "loss") and line.place.leaf]
+    own = [line for line in found.lines if line.phase in ("other", *_WHERE) and line.place.leaf]
     others = _told_elsewhere(found)
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
     whole = (_with_siblings(found, group, lines, others) for group in neighbours(lines))
@@ -175,7 +183,10 @@ def _costliest_first(found: Signals, group: list[LineShare]) -> list[LineShare]:
 
 def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
     """Of the loss. On a GPU it costs what the GPU idles for it; on a CPU it is work, unless it takes longer
-    than the model, or is Python that computes by itself."""
+    than the model, or is Python that computes by itself. In a forward pass nothing else counts: there the
+    calls of small layers are found at work, too, now and then."""
+    if group[0].phase == "forward":
+        return _computes(group, INSIDE_LOOKS, INSIDE_FRAC)
     own = group[0].phase == "other" or found.gpu is not None
     return own or not found.loss_is_work or _computes(group)
 
@@ -197,23 +208,29 @@ def _launches(found: Signals, group: list[LineShare]) -> bool:
     return known and lost > 0 and found.own_launching() >= LAUNCHES_FRAC * lost
 
 
-def _computes(group: list[LineShare]) -> bool:
+def _computes(group: list[LineShare], at_least: int = COMPUTES_LOOKS, of_all: float = COMPUTES_FRAC) -> bool:
     """In Python itself. It is found so now and then only: else at the end of a call, as torch is."""
     looks, samples = sum(line.computes or 0 for line in group), sum(line.samples for line in group)
-    return looks >= COMPUTES_LOOKS and looks >= COMPUTES_FRAC * samples
+    return looks >= at_least and looks >= of_all * samples
 
 
 def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
-    """Lines of one function that follow each other."""
+    """Lines of one function that follow each other; in a forward pass all of the function, since few of the
+    looks into it tell whether Python computes."""
     groups: list[list[LineShare]] = []
     for line in sorted(lines, key=lambda one: (one.phase, *_where(one))):
         last = groups[-1][-1] if groups else None
-        near = last is not None and last.phase == line.phase and _where(last)[:2] == _where(line)[:2]
-        if last is not None and near and _where(line)[2] - _where(last)[2] <= LINES_APART:
+        if last is not None and _follows(line, last):
             groups[-1].append(line)
         else:
             groups.append([line])
     return groups
+
+
+def _follows(line: LineShare, last: LineShare) -> bool:
+    if last.phase != line.phase or _where(last)[:2] != _where(line)[:2]:
+        return False
+    return line.phase == "forward" or _where(line)[2] - _where(last)[2] <= LINES_APART
 
 
 def _where(line: LineShare) -> tuple[str, str, int]:
@@ -224,18 +241,18 @@ def _where(line: LineShare) -> tuple[str, str, int]:
 def _lost(found: Signals, group: list[LineShare]) -> float:
     if not group:
         return 0.0
-    beside = _launching(found, group) if group[0].phase == "loss" else 0.0
+    beside = _launching(found, group) if group[0].phase in _WHERE else 0.0
     held = held_in_lines_frac(found, group)
     return max(0.0, sum(map(found.line_lost, group)) + beside * _part(found, group) - held)
 
 
 def _launching(found: Signals, group: list[LineShare]) -> float:
-    """Of the window, in its phase. In the loss the user's own only where Python computes."""
+    """Of the window, in its phase. In loss and model the user's own only where Python computes."""
     if group[0].phase == "other":
         return found.own_launching()
     if found.gpu is None or found.reads_storm() or not _computes(group):
         return 0.0
-    return found.gpu.launching_pct.get("loss", 0.0) / 100
+    return found.gpu.launching_pct.get(group[0].phase, 0.0) / 100
 
 
 def _part(found: Signals, group: list[LineShare]) -> float:

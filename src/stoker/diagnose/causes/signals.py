@@ -267,10 +267,11 @@ class Signals:
         return next((line for line in self.lines if line.phase == phase and line.place.leaf), None)
 
     def beside_saving(self) -> list[LineShare]:
-        """Lines of the user's own right beside the one that saves: a rename, the making of what is saved."""
-        top = self.top_line("save")
-        save = (top.place.user or top.place.leaf) if top else None
-        return [line for line in self.lines if line.phase == "other" and beside(line.place.leaf, save)]
+        """Lines of the user's own right beside one that saves: a rename, the making of what is saved, a wait
+        until it is on the disk."""
+        saves = [line.place.user or line.place.leaf for line in self.lines if line.phase == "save"]
+        own = (line for line in self.lines if line.phase == "other")
+        return [line for line in own if any(beside(line.place.leaf, save) for save in saves)]
 
     def waits_for_gpu(self, line: LineShare) -> bool:
         """It is known to wait there, and long enough: then what looks found in it is that wait, whatever

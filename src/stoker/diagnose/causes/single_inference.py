@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.diagnose.causes.cause import Cause, finding, number, share
+from stoker.diagnose.causes.cause import IN_THE_MODEL, Cause, finding, number, share
 from stoker.diagnose.causes.evaluation_stall import evaluated_frac
 from stoker.diagnose.causes.signals import BlockingLine, Signals, beside
 from stoker.diagnose.causes.thresholds import AROUND_MAX, ENVS_ONE, ONE_ROW_FRAC
@@ -31,7 +31,7 @@ def find(found: Signals) -> Finding | None:
         NAME,
         f"the model is called for one {each} at a time: a batch of one costs nearly as much as of 64",
         acting_lost(found),
-        found.lost_of if found.gpu else "time of the model's calls",
+        found.lost_of if found.gpu else IN_THE_MODEL,
         _acting(found) if found.envs_per_call is not None else _asking(found),
         "time the policy with 1 row and with 64: if both take about as long, batching is free",
         _FIXES,

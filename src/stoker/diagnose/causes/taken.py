@@ -78,7 +78,7 @@ def signals(summary: Summary) -> Signals | None:
         call_sites=_call_sites(main),
         cpu_trained_frac=_cpu_trained_frac(main.record.trained_elements),
         of_functions=main.of_functions,
-        updates_by_hand=main.tick_kind is TickKind.BACKWARD_PASS,
+        updates_by_hand=main.named_step or main.tick_kind is TickKind.BACKWARD_PASS,
         looks_fit=_looks_fit(main),
         own_step=stepped,
         early_own_frac=_early_own_frac(main),

@@ -1,4 +1,4 @@
-"""What the user named with --env or --eval: `module:Class.method` or `module:function`."""
+"""What the user named with --env, --eval or --step: `module:Class.method` or `module:function`."""
 
 import builtins
 import functools
@@ -23,7 +23,9 @@ class NamedHook(EnvHook):
         self.wanted = _parse(os.environ.get("STOKER_NAMED", ""))
         self.found = set()
         self.rows = {}
-        self.modules = tuple(sorted({entry[1] for entry in self.wanted} - {"__main__"}))
+        self.steps = any(kind == "step" for kind, *_ in self.wanted)
+        modules = {entry[1] for entry in self.wanted} | ({"torch"} if self.steps else set())
+        self.modules = tuple(sorted(modules - {"__main__"}))
         if any(module == "__main__" for _, module, _ in self.wanted):
             self.install_in(builtins)
 
@@ -31,6 +33,8 @@ class NamedHook(EnvHook):
         if module is builtins:
             self._watch_script()
             return
+        if self.steps and module.__name__ == "torch":  # nothing else may ever happen in such a training
+            self.agent.begin()
         for entry in self.wanted:
             if entry[1] == module.__name__:
                 self._name_it(entry, module)
@@ -68,6 +72,10 @@ class NamedHook(EnvHook):
         function = raw.__func__ if binding else getattr(owner, path[-1])
         if kind == "eval":
             replacement = self.part(NamedEval).wrap(function)
+        elif kind == "step":
+            step = self.part(NamedStep)
+            step.called = ".".join(path) + "()"
+            replacement = step.wrap(function)
         else:
             counts = path[-1] != "reset"
             replacement = self.wrap_step(self._learning(function) if counts else function, counts)
@@ -129,6 +137,33 @@ class NamedEval(Hook):
     def end(self, token, args, result):
         if token:
             self.recorder.named_eval_ends()
+
+
+class NamedStep(Hook):
+    """A step of a training without a torch optimizer: its end is the tick, as that of an optimizer's step."""
+
+    name = "named_step"
+    called = ""
+
+    def __init__(self, agent):
+        super().__init__(agent)
+        self.within = 0
+
+    def forked(self):
+        self.within = 0
+
+    def begin(self, args):
+        self.within += 1
+        return True
+
+    def end(self, token, args, result):
+        if token:
+            self.within = max(0, self.within - 1)
+            if not self.within:  # one that calls itself is one step
+                self.recorder.ended_closely(self._stepped, self)
+
+    def _stepped(self, step):
+        self.agent.hook("optimizer").stepped(step, self.called)
 
 
 def _rows(result):

@@ -36,12 +36,12 @@ class OptimizerHook(Hook):
 
         self.patch(optimizer, "profile_hook_step", staticmethod(profile_hook_step))
 
-    def stepped(self, optimizer):
+    def stepped(self, optimizer, name=None):
         """Not called for a step inside a step (`super().step()`, an optimizer around another): one tick."""
         index = self.recorder.optimizer_stepped(optimizer)
         if index >= len(self.names):
             self.elements.append(_elements(optimizer, self.recorder.trained))
-            self.names.append(type(optimizer).__name__)
+            self.names.append(name or type(optimizer).__name__)
             self.agent.note_rank()
 
 
