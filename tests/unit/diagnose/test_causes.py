@@ -371,13 +371,20 @@ def test_python_that_computes_in_the_loss_is_a_hot_line(computes: int, told: lis
     ("computes", "samples", "told"),
     [(0, 20, []), (2, 6, []), (3, 12, ["SK201"]), (3, 13, []), (8, 20, ["SK201"])],
 )
+@pytest.mark.parametrize("phase", ["infer", "forward", "backward", "optim"])
 def test_python_that_computes_in_the_model_is_a_hot_line(
-    computes: int, samples: int, told: list[str]
+    phase: str, computes: int, samples: int, told: list[str]
 ) -> None:
     """A model is work as a rule, and healthy. Calls of small layers are found at work, too, now and then."""
-    line = LineShare("forward", PLACE, 25.0, samples, computes=computes)
-    host = {"forward": 50.0, "backward": 50.0}
-    assert codes(seen(host, lines=(line,))) == told
+    line = LineShare(phase, PLACE, 25.0, samples, computes=computes)
+    assert codes(seen({phase: 50.0, "loss": 2.0}, lines=(line,))) == told
+
+
+def test_a_model_that_is_asked_row_by_row_has_no_hot_line_in_that() -> None:
+    line = LineShare("infer", PLACE, 25.0, 40, computes=20)
+    found = seen({"infer": 50.0, "forward": 25.0, "backward": 25.0}, lines=(line,))
+    assert codes(found) == ["SK201"]
+    assert codes(replace(found, one_row_frac=1.0)) == ["SK302"]
 
 
 def test_looks_into_all_of_a_function_of_the_model_are_counted_together() -> None:

@@ -7,11 +7,13 @@ import math
 from stoker.diagnose.causes.allocator_thrash import emptying_line, hides_the_rest, thrashing
 from stoker.diagnose.causes.cause import IN_THE_MODEL, Cause, finding, number, share
 from stoker.diagnose.causes.checkpoint_stall import find as checkpoint_stall
+from stoker.diagnose.causes.evaluation_stall import find as evaluation_stall
 from stoker.diagnose.causes.held_interpreter import held_in_lines_frac
 from stoker.diagnose.causes.main_process_loading import loaded
 from stoker.diagnose.causes.serial_env import simulated
 from stoker.diagnose.causes.signals import Signals
 from stoker.diagnose.causes.single_inference import around_the_call
+from stoker.diagnose.causes.single_inference import find as single_inference
 from stoker.diagnose.causes.thresholds import (
     COMPUTES_FRAC,
     COMPUTES_LOOKS,
@@ -58,10 +60,13 @@ _WAIT_FIXES = (
 )
 
 
-_WHERE = {
-    "loss": "between the model's call and backward()",
+_INSIDE = {
     "forward": "Python that computes inside the model's forward pass",
+    "infer": "Python that computes inside the model, asked without gradients",
+    "backward": "Python that computes inside the backward pass",
+    "optim": "Python that computes inside the optimizer's step",
 }
+_WHERE = {"loss": "between the model's call and backward()", **_INSIDE}
 
 
 def find(found: Signals) -> Finding | None:
@@ -82,7 +87,7 @@ def find(found: Signals) -> Finding | None:
         NAME,
         f"{what} {100 * lost:.0f} % of the window: {where}",
         lost,
-        found.lost_of if found.gpu or line.phase != "forward" else IN_THE_MODEL,
+        found.lost_of if found.gpu or line.phase not in _INSIDE else IN_THE_MODEL,
         [
             share("of the training thread's time is in this line", line.pct / 100, "looks"),
             share("is in it and the lines beside or under it", sum(one.pct for one in group) / 100, "looks")
@@ -124,6 +129,8 @@ def _hottest(found: Signals) -> list[LineShare]:
 def _told_elsewhere(found: Signals) -> list[LineShare]:
     others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
     others += found.beside_saving() if checkpoint_stall(found) is not None else []
+    if single_inference(found) is not None or evaluation_stall(found) is not None:
+        others += [line for line in found.lines if line.phase == "infer"]
     emptying = emptying_line(found) if thrashing(found) else None
     return others + ([emptying] if emptying else [])
 
@@ -183,9 +190,9 @@ def _costliest_first(found: Signals, group: list[LineShare]) -> list[LineShare]:
 
 def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
     """Of the loss. On a GPU it costs what the GPU idles for it; on a CPU it is work, unless it takes longer
-    than the model, or is Python that computes by itself. In a forward pass nothing else counts: there the
+    than the model, or is Python that computes by itself. Inside the model nothing else counts: there the
     calls of small layers are found at work, too, now and then."""
-    if group[0].phase == "forward":
+    if group[0].phase in _INSIDE:
         return _computes(group, INSIDE_LOOKS, INSIDE_FRAC)
     own = group[0].phase == "other" or found.gpu is not None
     return own or not found.loss_is_work or _computes(group)
@@ -215,7 +222,7 @@ def _computes(group: list[LineShare], at_least: int = COMPUTES_LOOKS, of_all: fl
 
 
 def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
-    """Lines of one function that follow each other; in a forward pass all of the function, since few of the
+    """Lines of one function that follow each other; inside the model all of the function, since few of the
     looks into it tell whether Python computes."""
     groups: list[list[LineShare]] = []
     for line in sorted(lines, key=lambda one: (one.phase, *_where(one))):
@@ -230,7 +237,7 @@ def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
 def _follows(line: LineShare, last: LineShare) -> bool:
     if last.phase != line.phase or _where(last)[:2] != _where(line)[:2]:
         return False
-    return line.phase == "forward" or _where(line)[2] - _where(last)[2] <= LINES_APART
+    return line.phase in _INSIDE or _where(line)[2] - _where(last)[2] <= LINES_APART
 
 
 def _where(line: LineShare) -> tuple[str, str, int]:
