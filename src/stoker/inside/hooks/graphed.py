@@ -45,7 +45,8 @@ class GraphedStepHook(Hook):
         def capture_end(graph, *args, **kwargs):
             result = original(graph, *args, **kwargs)
             before, self.steps_before = self.steps_before, None
-            if before is not None and self._steps() != before:
+            steps = self._steps()
+            if None not in (before, steps) and steps != before:
                 self._note(graph)
             return result
 
