@@ -15,6 +15,7 @@ from .dynamo import hide_code, hide_from_dynamo
 from .failure import describe
 from .hooks.loader import Loaders
 from .imports import find_spec
+from .originals import keep_to_ourselves, perf_counter, wall_time
 from .places import Places
 from .pulse import Pulse
 from .recorder import Recorder
@@ -61,13 +62,14 @@ class Agent:
         self.loaders = Loaders()
         self.syncs = {}
         self.rank = None
-        self.born = time.perf_counter()
+        self.born = perf_counter()
         self.began = self.ended = False
         self.devices = Devices()
         self.threads = OtherThreads(self.places)
         self.telling = Telling(self)
 
     def install(self):
+        keep_to_ourselves()
         imports.after_import("torch", _hide)
         self.hooks = [kind(self) for kind in hooks.HOOKS]
         if os.environ.get("STOKER_DEEP"):
@@ -95,6 +97,7 @@ class Agent:
 
     def forked(self):
         self.pulse.wake()
+        self.pulse.collections.end()
         tape.forget(self.recorder)
         self.recorder.reset()
         self._fresh()
@@ -134,8 +137,8 @@ class Agent:
             "python": ".".join(map(str, sys.version_info[:3])),
             "torch": getattr(torch, "__version__", None),
             "phases": wire.PHASES,
-            "t": time.perf_counter(),
-            "wall": time.time(),
+            "t": perf_counter(),
+            "wall": wall_time(),
             "process_start": _process_start_s(),
             "agent_start": self.born,
             "argv": [str(part)[:500] for part in getattr(sys, "argv", [])][:50],
@@ -171,7 +174,7 @@ class Agent:
             except Exception as error:
                 self.pulse.error = repr(error)
         if not self.worker_process:
-            self.writer.row(wire.END, {"t": time.perf_counter()})
+            self.writer.row(wire.END, {"t": perf_counter()})
 
     def _flush_last(self):
         self.flush(last=True)
@@ -256,7 +259,7 @@ def _process_start_s():
     try:
         with open("/proc/self/stat", "rb") as handle:
             fields = handle.read().rpartition(b")")[2].split()
-        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - time.perf_counter()
+        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - perf_counter()
         return int(fields[19]) / os.sysconf("SC_CLK_TCK") - slept_s
     except (OSError, ValueError, IndexError, AttributeError):
         return None

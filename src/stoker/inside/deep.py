@@ -17,11 +17,10 @@ import functools
 import os
 import sys
 import threading
-import time
-from time import perf_counter
 
 from . import wire
 from .deep_trace import Clock, Extract, anchor
+from .originals import get_ident, perf_counter, sleep
 from .tape import Tape
 
 TRAINED_S = 10.0
@@ -119,7 +118,7 @@ class DeepWindow:
 
     def _open(self, torch):
         recorder = self.recorder
-        self.thread, self.pid = threading.get_ident(), os.getpid()
+        self.thread, self.pid = get_ident(), os.getpid()
         recorder.marks.append((wire.DEEP, recorder.last_tick()))
         recorder.stage = recorder.usual = wire.DEEP
         recorder.thinning.hold("deep")
@@ -171,7 +170,7 @@ class DeepWindow:
             self.failed(error)
 
     def _here(self):
-        return threading.get_ident() == self.thread and os.getpid() == self.pid
+        return get_ident() == self.thread and os.getpid() == self.pid
 
     def _close(self, why):
         torch = sys.modules["torch"]
@@ -224,7 +223,7 @@ class DeepWindow:
             "cuda_graphs": self.use.captures > 0,
             "file": file,
             "names": extract.names.table(),
-            "threads": _as_kineto_names(threading.get_ident(), threading.get_native_id()),
+            "threads": _as_kineto_names(get_ident(), threading.get_native_id()),
         }
 
     def resume(self):
@@ -381,5 +380,5 @@ def _await_teardown(torch, before):
         stream.query()  # any call of the CUDA runtime: CUPTI is detached on the way out of one
         if not detaching & _threads():
             return perf_counter() - began
-        time.sleep(0.002)
+        sleep(0.002)
     return None

@@ -15,10 +15,10 @@ the next sample comes so much later that the share stays below SHARE_MAX.
 """
 
 import random
-from time import perf_counter
 
 from . import wire
 from .lead_account import BLOCKED_S, DRAINED, PENDING, Account, place
+from .originals import perf_counter
 from .tape import Tape
 from .wire import OTHER, SYNC, THIN
 

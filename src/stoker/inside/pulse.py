@@ -19,20 +19,18 @@ short interval would give it what it lacks (three times as fast, CPU, 2026-11-19
 at when the lock comes.
 """
 
-import _thread
 import gc
 import os
 import random
 import signal
 import sys
-import threading
-import time
 from functools import partial
-from itertools import accumulate, chain, repeat, starmap, takewhile, tee
+from itertools import accumulate, chain, islice, repeat, starmap, takewhile, tee
 from operator import attrgetter, is_not
-from time import perf_counter
 
 from . import wire
+from .collecting import NoCollections
+from .originals import allocate_lock, get_ident, perf_counter, sleep, start_new_thread, thread_time
 
 SAMPLE_S = 0.08
 RARER_AFTER = (100, 250, 600)
@@ -50,6 +48,7 @@ LINES_S = 5.0
 THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
 DEPTH_MAX = 1000
+STEPS_MAX = 100  # before a look
 _WHERE = attrgetter("f_code", "f_lineno", "f_lasti")
 _STATE, _COLLECTED = attrgetter("phase", "after_model", "modeled"), attrgetter("collected")
 _IS_FRAME = partial(is_not, None)
@@ -80,39 +79,42 @@ class Pulse:
         self.stopping = False
         # Waited for until stop(). To wait for an Event takes more Python code, each time among caches full of
         # something else.
-        self.held = _thread.allocate_lock()
+        self.held = allocate_lock()
         self.held.acquire()
-        self.gone = None
+        self.gone = allocate_lock()
         self.ident = None
         self.paused = False
-        self.lock = threading.Lock()
+        self.lock = allocate_lock()
+        self.collections = NoCollections()
         self.error = None
         self._usual_switch_s = self._brief_switch_s = self._known_switch_s = None
         self._random = random.Random(0)  # its own generator: the script's random numbers are the script's
 
     def start(self):
         """Not by `threading`: a script that joins or counts all threads there are would wait for this one."""
-        self.gone = threading.Event()
-        self.ident = _thread.start_new_thread(self._run, ())
+        self.gone.acquire()
+        self.ident = start_new_thread(self._run, ())
 
     def stop(self):
         """The thread is gone before the interpreter is taken apart around it; called by the process's end."""
         if not self.stopping:
             self.stopping = True
             self.held.release()
-        if self.gone is not None and self.ident != threading.get_ident():
-            self.gone.wait(timeout=1.0)
+        if self.ident not in (None, get_ident()) and self.gone.acquire(True, 1.0):
+            self.gone.release()
 
     def _run(self):
         try:
             # What the script has blocked in its own threads must not be delivered to this one.
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            at_once((), self.collections.resting(sleep, 0))
             _wake_on_time()
             self._beat()
         except Exception as error:  # watching ends, the training does not
             self.error = repr(error)
         finally:
-            self.gone.set()
+            self.collections.end()
+            self.gone.release()
 
     def _beat(self):
         last_flush = perf_counter()
@@ -123,10 +125,10 @@ class Pulse:
                 return
             if self.paused:  # benchmarks switch watching on and off
                 continue
-            started = time.thread_time()
+            started = thread_time()
             self._look_at(moment, shared)
-            self._limit(time.thread_time() - started)
-            started, now = time.thread_time(), perf_counter()
+            self._limit(thread_time() - started)
+            started, now = thread_time(), perf_counter()
             if now - last_flush >= FLUSH_S:
                 last_flush = now
                 with self.lock:
@@ -134,7 +136,7 @@ class Pulse:
                         return
                     self.read_stacks()
                     self.flush()
-            self.cost_s += time.thread_time() - started
+            self.cost_s += thread_time() - started
 
     def _gap_s(self):
         """Exponential gaps have no period that could fall in step with the loop."""
@@ -143,7 +145,8 @@ class Pulse:
     def _sleep_before(self, moment, shared=False):
         """To a little before it; learns how late a thread that wakes up gets the lock in this loop."""
         end = moment if shared else moment - min(NAP_MAX_S, NAP_MIN_S + 1.2 * self.late_s)
-        if self.held.acquire(True, max(0.0, end - perf_counter())):
+        at_once((), self.collections.resting(self.held.acquire, True, max(0.0, end - perf_counter())))
+        if self.stopping:
             return
         late_s = perf_counter() - end
         self.late_s = late_s if late_s > self.late_s else 0.99 * self.late_s
@@ -178,7 +181,8 @@ class Pulse:
         if owner is None:
             return
         steps = chain(_state(recorder), _frames(owner))
-        (phase, after_model, modeled), notes, *stack = at_once(steps, nap_s)
+        nap = self.collections.resting(sleep, nap_s) if nap_s > 0 else ()
+        (phase, after_model, modeled), notes, *stack = at_once(steps, nap)
         now = perf_counter()
         held = now - moment > HELD_S and not shared
         if held and len(stack) > 1 and self.places.begins(stack):
@@ -288,8 +292,8 @@ def _wake_on_time():
     """Timers of this thread alone, as /proc names it. Not to be had everywhere: looks are then later."""
     try:
         thread = os.readlink("/proc/thread-self").rsplit("/", 1)[-1]
-        with open("/proc/%s/timerslack_ns" % thread, "w") as slack:
-            slack.write("1")
+        with open("/proc/%s/timerslack_ns" % thread, "wb") as slack:
+            slack.write(b"1")
     except Exception:
         return
 
@@ -318,21 +322,21 @@ def _in_collection(moment, notes, thread):
     return collecting == thread and start <= moment <= end
 
 
-def at_once(steps, nap_s=0.0):
-    """All of it within one call into C, where the interpreter lock is not let go of but in the nap before:
-    whoever waits for it asks for it back after the same short interval, and would have it at the next line of
-    Python. (Of the looks into a sort of 70 ms a quarter found the line after it, 2026-11-19.) Before Python
-    3.12 it takes more: making an object may start a collection, which runs Python code, which may let another
-    thread go on: it leaves the very frame an object is made for, or ends while its clock is asked for. (Seen:
-    crashes where much is allocated, as in torch.compile.) So no collection starts in between; later versions
-    start none inside a call.
+def at_once(steps, before=()):
+    """All of it within one call into C, where the interpreter lock is let go of only by what is `before`, a
+    nap, of which nothing is told: who waits for the lock asks for it back after the same short interval, and
+    would have it at the next line of Python. (Of looks into a sort of 70 ms a quarter found the line after
+    it, 2026-11-19.) Before Python 3.12 it takes more: making an object may start a collection, which runs
+    Python code, which may let another thread go on: it leaves the very frame an object is made for, or ends
+    while its clock is asked for. (Seen: crashes where much is allocated, as in torch.compile.) So none starts
+    in between; later versions start none inside a call.
     """
-    napped = starmap(time.sleep, ((nap_s,),) if nap_s > 0 else ())
+    dropped = islice(before, STEPS_MAX, STEPS_MAX)
     if sys.version_info >= (3, 12):
-        return list(chain(filter(None, napped), steps))
+        return list(chain(dropped, steps))
     found, again = tee(starmap(gc.get_threshold, ((),)))
     restored = starmap(gc.set_threshold, again)
-    told = chain(filter(None, napped), found, starmap(gc.set_threshold, ((0,),)), steps, restored)
+    told = chain(dropped, found, starmap(gc.set_threshold, ((0,),)), steps, restored)
     try:
         return list(told)[2:-1]
     except Exception:

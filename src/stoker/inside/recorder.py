@@ -4,17 +4,15 @@ One recorder per process, one owner thread. Hooks call `enter` and `leave`; ever
 exactly one phase. All sums are cumulative; the pulse thread reads them once a second. Nothing here writes.
 """
 
-import threading
 import weakref
-from time import perf_counter, sleep
 
 from . import retelling, wire
+from .originals import get_ident as _get_ident
+from .originals import perf_counter, sleep
 from .retelling import STOPPED_AFTER
 from .stages import EDGE, Snapshot, Stages
 from .thinning import Thinning
 from .wire import BACKWARD, COMPILE, DATA, FORWARD, GC, INFER, LOSS, OPTIM, OTHER, THIN
-
-_get_ident = threading.get_ident
 
 # Inside these a module's call is part of what already runs: a layer of the model, a recomputed block.
 TRANSPARENT = tuple(phase in (FORWARD, INFER, BACKWARD, COMPILE, THIN) for phase in range(THIN + 1))

@@ -5,9 +5,8 @@ the hot path (`recorder.py`) has no call to spare. Nothing here runs more often 
 for `may_be_eval`: once in a model's call without gradients.
 """
 
-from time import perf_counter
-
 from . import wire
+from .originals import perf_counter
 
 SETTLE_S = 30.0
 EDGE = -1

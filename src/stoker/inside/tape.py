@@ -5,9 +5,8 @@ Else this costs nothing: for that while the recorder is made an instance of a su
 whose `phase` notes every change. So whatever code sets the phase is heard, inlined or not.
 """
 
-from time import perf_counter
-
 from .lead_account import with_loss
+from .originals import perf_counter
 from .recorder import Recorder
 
 EDGES_MAX = 400_000

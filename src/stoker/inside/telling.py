@@ -7,9 +7,9 @@ leaves the files to the writer. While it trains, only the pulse's thread comes h
 import os
 import sys
 import threading
-import time
 
 from . import wire
+from .originals import perf_counter
 from .pulse import LINES_S
 from .ticks import Ticks
 
@@ -32,7 +32,7 @@ class Telling:
         self.knobs_written = self.rank_written = None
 
     def flush(self, last=False):
-        agent, now = self.agent, time.perf_counter()
+        agent, now = self.agent, perf_counter()
         if agent.worker_process:
             self._flush_worker(now, last)
             return

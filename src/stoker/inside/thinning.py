@@ -15,8 +15,8 @@ the model's phases of a window of 2.5 s, half of it behind such a one, read as 1
 
 import random
 from math import frexp
-from time import perf_counter
 
+from .originals import perf_counter
 from .wire import BACKWARD, DEEP, EVAL, FORWARD, INFER, LOSS, OPTIM, OTHER, THIN
 
 SHARE_MAX = 0.0002

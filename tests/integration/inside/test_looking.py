@@ -159,3 +159,78 @@ def test_only_the_thread_that_looks_wakes_up_on_time(watch, stub_env, tmp_path: 
     assert done.code == 0, done.err
     usual = Path("/proc/self/timerslack_ns").read_text().strip()
     assert done.out.split() == [usual, "1"]
+
+
+FINALIZERS = """
+import sys, threading, time
+import torch
+
+main, where = threading.get_ident(), {True: 0, False: 0}
+
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        where[threading.get_ident() == main] += 1
+
+model, optimizer = torch.nn.Linear(), torch.optim.SGD()
+ends = time.perf_counter() + 5
+while time.perf_counter() < ends:
+    kept = [[number] for number in range(30)]
+    Cycle()
+    torch.autograd.backward(model([1]))
+    optimizer.step()
+print(where[True] > 500, where[False])
+"""
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_finalizers_run_in_the_scripts_own_threads(version: str, watch, stub_env, tmp_path: Path) -> None:
+    """Where they touch what is of one thread alone, they abort elsewhere."""
+    script = tmp_path / "train.py"
+    script.write_text(FINALIZERS)
+    done = watch(required(version), str(script), env=stub_env)
+    assert (done.code, done.err, done.out) == (0, "", "True 0\n")
+
+
+REPLACED = """
+import sys, time, _thread
+replaced = []
+
+def patched(name, module):
+    original = getattr(module, name)
+    def call(*args):
+        replaced.append(name)
+        return original(*args)
+    setattr(module, name, call)
+
+for name in ("sleep", "time", "perf_counter", "thread_time"):
+    patched(name, time)
+for name in ("start_new_thread", "allocate_lock"):
+    patched(name, _thread)
+
+import torch
+del replaced[:]
+model, optimizer = torch.nn.Linear(), torch.optim.SGD()
+for _ in range(3000):
+    torch.autograd.backward(model([1]))
+    optimizer.step()
+print(sorted(set(replaced)))
+"""
+
+
+def test_what_a_script_puts_in_the_place_of_clocks_and_threads_is_not_called(
+    watch, stub_env, tmp_path: Path
+) -> None:
+    """A virtual clock would go on by itself, a green thread block the training."""
+    script = tmp_path / "train.py"
+    script.write_text(REPLACED)
+    done = watch("python", str(script), env=stub_env)
+    assert (done.code, done.err, done.out) == (0, "", "[]\n")
+    assert done.record.last.ticks == 3000
+
+
+def test_an_interrupt_that_a_prompt_has_handled_is_no_end(watch, stub_env, tmp_path: Path) -> None:
+    script = tmp_path / "shell.py"
+    script.write_text("import sys, torch\nsys.ps1 = '> '\nsys.last_value = KeyboardInterrupt()\n")
+    assert watch("python", str(script), env=stub_env).code == 0

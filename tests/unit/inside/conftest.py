@@ -94,11 +94,20 @@ class SimpleOptimizer:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
-    times = SimpleNamespace(perf_counter=fake, time=fake, clock_gettime=lambda _: fake(), CLOCK_BOOTTIME=7)
-    for module in (recorder, stages, pulse, thinning, hooks.base, hooks.modules, hooks.transfers):
+    for module in (
+        recorder,
+        stages,
+        pulse,
+        thinning,
+        agent,
+        telling,
+        hooks.base,
+        hooks.modules,
+        hooks.transfers,
+    ):
         monkeypatch.setattr(module, "perf_counter", fake)
-    for module in (agent, telling):
-        monkeypatch.setattr(module, "time", times)
+    monkeypatch.setattr(agent, "wall_time", fake)
+    monkeypatch.setattr(agent, "time", SimpleNamespace(clock_gettime=lambda _: fake(), CLOCK_BOOTTIME=7))
     return fake
 
 

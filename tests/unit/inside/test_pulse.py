@@ -21,8 +21,10 @@ from stoker.inside.pulse import SAMPLE_S, WAITING_DEPTH, Pulse, stack_of
 
 @pytest.fixture
 def quiet_pulse(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: None)
-    return Pulse(looked_at(), Places(), lambda: None, {})
+    monkeypatch.setattr(pulse, "sleep", lambda seconds: None)
+    watch = Pulse(looked_at(), Places(), lambda: None, {})
+    yield watch
+    watch.collections.end()
 
 
 def looked_at() -> SimpleNamespace:
@@ -34,7 +36,7 @@ def looked_at() -> SimpleNamespace:
 
 def test_a_script_that_puts_back_what_it_found_in_a_nap_gets_what_it_had(quiet_pulse, monkeypatch) -> None:
     before, found = sys.getswitchinterval(), []
-    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: found.append(sys.getswitchinterval()))
+    monkeypatch.setattr(pulse, "sleep", lambda seconds: found.append(sys.getswitchinterval()))
     try:
         quiet_pulse._look_at(pulse.perf_counter() + 1.0)
         sys.setswitchinterval(found[0])
@@ -54,7 +56,7 @@ def test_where_proc_does_not_tell_of_threads_looks_go_on(quiet_pulse, monkeypatc
     monkeypatch.setattr(pulse.os, "readlink", missing)
     quiet_pulse.stopping = True
     quiet_pulse.start()
-    assert quiet_pulse.gone.wait(timeout=10)
+    assert quiet_pulse.gone.acquire(timeout=10)
     assert asked == ["/proc/thread-self"]
     assert quiet_pulse.error is None
 
@@ -74,7 +76,7 @@ def test_a_fork_in_the_middle_of_a_nap_puts_it_back_too(quiet_pulse, monkeypatch
         quiet_pulse.wake()
         during.append(sys.getswitchinterval())
 
-    monkeypatch.setattr(pulse.time, "sleep", forked)
+    monkeypatch.setattr(pulse, "sleep", forked)
     quiet_pulse._look_at(pulse.perf_counter() + 1.0)
     assert during[0] < before
     assert during[1] == sys.getswitchinterval() == before
@@ -82,7 +84,7 @@ def test_a_fork_in_the_middle_of_a_nap_puts_it_back_too(quiet_pulse, monkeypatch
 
 def test_an_interval_the_script_chose_meanwhile_stays(quiet_pulse, monkeypatch) -> None:
     before = sys.getswitchinterval()
-    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: sys.setswitchinterval(0.02))
+    monkeypatch.setattr(pulse, "sleep", lambda seconds: sys.setswitchinterval(0.02))
     try:
         quiet_pulse._look_at(pulse.perf_counter() + 1.0)
         assert sys.getswitchinterval() == pytest.approx(0.02)
@@ -100,7 +102,7 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
             clock.now += clock.late_s
 
     monkeypatch.setattr(pulse, "perf_counter", lambda: clock.now)
-    monkeypatch.setattr(pulse.time, "sleep", sleep)
+    monkeypatch.setattr(pulse, "sleep", sleep)
     watch, ends = Pulse(looked_at(), Places(), lambda: None, {}), []
     watch.held = SimpleNamespace(acquire=lambda _, seconds: sleep(seconds))
     for late_s in (0.0, 0.004, 0.001, 0.005, 0.0):
@@ -109,6 +111,7 @@ def test_the_moment_of_a_look_does_not_depend_on_when_the_lock_came(monkeypatch)
         assert clock.now < moment
         watch._look_at(moment)
         ends.append(watch.stacks[-1][0] - moment)
+    watch.collections.end()
     assert ends == pytest.approx([0.0] * 5)
 
 
@@ -118,7 +121,7 @@ def test_beside_a_thread_that_wants_the_interpreter_it_is_handed_over_as_ever(
     """Sooner, and the training would run faster for it: the look comes when the lock does."""
     slept: list[float] = []
     monkeypatch.setattr(pulse, "perf_counter", lambda: 100.0)
-    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: pytest.fail("a nap"))
+    monkeypatch.setattr(pulse, "sleep", lambda seconds: pytest.fail("a nap"))
     monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: pytest.fail("handed over sooner"))
     quiet_pulse.held = SimpleNamespace(acquire=lambda _, seconds: slept.append(seconds))
     quiet_pulse._sleep_before(100.5, True)
@@ -161,7 +164,7 @@ def test_a_look_right_after_a_collection_it_was_meant_for_is_the_collectors(
 def test_a_look_stands_where_the_nap_ended(quiet_pulse, monkeypatch) -> None:
     """State and stack are of one moment: nobody else runs between the nap and them."""
     recorder = quiet_pulse.recorder
-    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: setattr(recorder, "phase", wire.ENV))
+    monkeypatch.setattr(pulse, "sleep", lambda seconds: setattr(recorder, "phase", wire.ENV))
     quiet_pulse._look_at(pulse.perf_counter() + 1.0)
     assert [phase for _, phase, *_ in quiet_pulse.stacks] == [wire.ENV]
 
@@ -181,7 +184,7 @@ def test_where_a_call_held_the_lock_the_next_function_is_not_at_work_yet(
 
 
 def test_a_moment_that_has_passed_is_looked_at_without_a_nap(quiet_pulse, monkeypatch) -> None:
-    monkeypatch.setattr(pulse.time, "sleep", lambda seconds: pytest.fail("it naps"))
+    monkeypatch.setattr(pulse, "sleep", lambda seconds: pytest.fail("it naps"))
     quiet_pulse._look_at(pulse.perf_counter() - 0.01)
     assert len(quiet_pulse.stacks) == 1
 

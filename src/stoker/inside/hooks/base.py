@@ -3,17 +3,16 @@
 import functools
 import os
 import sys
-import threading
 from contextlib import nullcontext
-from time import perf_counter
 
 from ..dynamo import tracing_check
 from ..interruption import pass_on
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter
 from ..recorder import CLOSES_LOSS
 from ..thinning import SPLIT
 from ..wire import OPTIM, OTHER, THIN, TRAIN
 
-_get_ident = threading.get_ident
 _MISSING = object()
 
 
@@ -117,12 +116,14 @@ class Hook:
             within = self._passed_over if ends is None else self._passed_over_to_its_end
         return within(original, closely, phase, ends)
 
-    def _always(self, original, closely, _phase, _ends):
-        tracing = tracing_check()
+    def _always(self, original, closely, phase, _ends):
+        recorder, tracing = self.recorder, tracing_check()
 
         @functools.wraps(original)
         def call(*args, **kwargs):
-            return original(*args, **kwargs) if tracing() else closely(*args, **kwargs)
+            if recorder.phase == phase or tracing():  # one that calls itself does so as deep as ever, nearly
+                return original(*args, **kwargs)
+            return closely(*args, **kwargs)
 
         return call
 

@@ -6,15 +6,14 @@ time and the thread; the training thread reads these notes before its phase chan
 """
 
 import gc
-import threading
 from collections import deque
 from functools import partial
-from time import perf_counter
 
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter
 from ..wire import GC
 from .base import Hook
 
-_get_ident = threading.get_ident
 NOTED_MAX = 2_000  # even: a start and an end; of a stretch without hooks the latest are kept
 
 

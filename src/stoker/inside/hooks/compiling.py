@@ -1,12 +1,10 @@
 """`compile`: torch.compile at work. While it traces, the patches on Tensor methods are off."""
 
 import functools
-import threading
 
+from ..originals import get_ident as _get_ident
 from ..wire import COMPILE
 from .base import Hook
-
-_get_ident = threading.get_ident
 
 
 class CompileHook(Hook):

@@ -1,14 +1,12 @@
 """Evaluation that libraries do in one known function; the rest is told from model.eval() without backward."""
 
 import functools
-import threading
-from time import perf_counter
 
 from ..dynamo import tracing_check
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter
 from ..wire import THIN
 from .base import Hook
-
-_get_ident = threading.get_ident
 
 EVERY_S = 0.2
 

@@ -1,9 +1,9 @@
 """A whole step in a CUDA graph: nothing in it runs in Python, so its replay is the step, and the tick."""
 
 import functools
-import threading
 import weakref
 
+from ..originals import get_ident
 from ..wire import OPTIM
 from .base import Hook
 
@@ -16,11 +16,11 @@ class GraphedStepHook(Hook):
 
     def __init__(self, agent):
         super().__init__(agent)
-        self.steps_before = None
+        self.capturing = {}  # graphs by id: the steps before
         self.graphs = {}
 
     def forked(self):
-        self.steps_before = None
+        self.capturing = {}
 
     def install(self, module):
         kind = getattr(module, "CUDAGraph", None)
@@ -35,26 +35,28 @@ class GraphedStepHook(Hook):
     def _begun(self, original):
         @functools.wraps(original)
         def capture_begin(*args, **kwargs):
-            self.steps_before = self._steps()
+            if args:
+                self.graphs.pop(id(args[0]), None)
+                self.capturing[id(args[0])] = self._steps()
             return original(*args, **kwargs)
 
         return capture_begin
 
     def _ended(self, original):
         @functools.wraps(original)
-        def capture_end(graph, *args, **kwargs):
-            result = original(graph, *args, **kwargs)
-            before, self.steps_before = self.steps_before, None
+        def capture_end(*args, **kwargs):
+            result = original(*args, **kwargs)
+            before = self.capturing.pop(id(args[0]), None) if args else None
             steps = self._steps()
             if None not in (before, steps) and steps != before:
-                self._note(graph)
+                self._note(args[0])
             return result
 
         return capture_end
 
     def _steps(self):
         """None where another thread trains, or this hook is out of use."""
-        if self.error is not None or threading.get_ident() != self.recorder.owner:
+        if self.error is not None or get_ident() != self.recorder.owner:
             return None
         try:
             self.recorder.replay()
@@ -71,8 +73,8 @@ class GraphedStepHook(Hook):
             self.fail(error, "call")
 
     def _replayed(self, original):
-        def replayed_step(graph):
-            return original(graph)
+        def replayed_step(*args, **kwargs):
+            return original(*args, **kwargs)
 
         self.agent.known_as(replayed_step, OPTIM)
         stepped = self.agent.hook("optimizer").stepped
@@ -80,7 +82,7 @@ class GraphedStepHook(Hook):
         graphs = self.graphs
 
         @functools.wraps(original)
-        def replay(graph):
-            return step(graph) if id(graph) in graphs else original(graph)
+        def replay(*args, **kwargs):
+            return (step if args and id(args[0]) in graphs else original)(*args, **kwargs)
 
         return replay

@@ -2,16 +2,14 @@
 
 import functools
 import sys
-import threading
 import weakref
 from collections import deque
-from time import perf_counter
 
 from ..dynamo import tracing_check
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter
 from ..wire import DATA, EVAL
 from .base import Hook, without_overrides
-
-_get_ident = threading.get_ident
 
 LOADERS_MAX = 64
 MADE_MAX = 1024

@@ -5,14 +5,11 @@ From the main process alone, slow storage, slow decoding and slow collating cann
 
 import random
 import sys
-import threading
-from time import perf_counter, thread_time
 
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter, thread_time
 from ..wire import DATA
 from .base import Hook
-
-_get_ident = threading.get_ident
-
 
 CLOCKED_FIRST = 8
 CLOCKED_EVERY = 16

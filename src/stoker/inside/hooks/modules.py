@@ -7,16 +7,15 @@ without gradients? Then what begins is perhaps no training.
 """
 
 import sys
-import threading
-from time import perf_counter
 
 from ..interruption import pass_on
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter
 from ..recorder import TRANSPARENT
 from ..wire import DATA, ENV, EVAL, FORWARD, INFER, OPTIM, OTHER, THIN, TRAIN
 from .base import Hook, without_overrides
 from .optimizers import TRAINED_MAX
 
-_get_ident = threading.get_ident
 DIMENSIONS_MAX = 6
 ASKED_MAX = 64
 """Between two writings."""

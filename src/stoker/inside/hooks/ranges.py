@@ -2,12 +2,11 @@
 
 import functools
 import re
-import threading
-from time import perf_counter
 
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter
 from .base import Hook
 
-_get_ident = threading.get_ident
 _EVAL = re.compile(r"(^|[^a-z])(eval|evaluate|evaluation|valid|validate|validation|val|test)([^a-z]|$)", re.I)
 # torch names parts of itself the same way; those are not the user's.
 _OWN_OF_TORCH = re.compile(r"^(enumerate\(DataLoader\)|Optimizer\.|DistributedDataParallel\.|## )")

@@ -6,16 +6,16 @@ sit on Tensor methods, which torch.compile must not trace: they come off while i
 
 import functools
 import sys
-import threading
 from itertools import takewhile
-from time import perf_counter
 
 from .. import wire
+from ..originals import get_ident as _get_ident
+from ..originals import perf_counter
 from ..places import USER
 from ..wire import H2D, SYNC
 from .base import Hook
 
-_get_ident, _getframe = threading.get_ident, sys._getframe
+_getframe = sys._getframe
 _READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "nonzero")
 _MOVES = ("to", "cuda")
 NOTED_MAX = 200_000

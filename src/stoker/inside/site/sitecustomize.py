@@ -9,6 +9,7 @@ import os
 import sys
 
 _WATCHED = ("torch", "gymnasium", "gym", "stable_baselines3")
+_kept = {}
 
 
 class _Doorbell(object):
@@ -38,6 +39,7 @@ def _load_package():
         "_stoker_inside", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
     module = module_from_spec(spec)
+    module.kept = _kept
     sys.modules["_stoker_inside"] = module
     spec.loader.exec_module(module)
 
@@ -61,7 +63,7 @@ def _at_exit():
         agent = _agent()
         if agent is not None:
             agent.report_failure()
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt) and not hasattr(sys, "ps1"):  # one at a prompt is over
         _stay_interrupted()
 
 
@@ -72,6 +74,17 @@ def _stay_interrupted():
         exec("raise KeyboardInterrupt")
     except KeyboardInterrupt:
         return
+
+
+def _keep_originals():
+    """What a script may replace before the agent is loaded, for `originals`."""
+    import _thread
+    import time
+
+    for name in ("allocate_lock", "get_ident", "start_new_thread"):
+        _kept[name] = getattr(_thread, name)
+    for name in ("perf_counter", "perf_counter_ns", "sleep", "thread_time", "time", "time_ns"):
+        _kept[name] = getattr(time, name)
 
 
 def _put_up_guard():
@@ -92,6 +105,7 @@ def _arm():
         return
     import atexit
 
+    _keep_originals()
     if os.environ.get("STOKER_GUARD"):
         _put_up_guard()
     named = os.environ.get("STOKER_NAMED", "")

@@ -176,7 +176,7 @@ def make(driven, clock, monkeypatch):
     monkeypatch.setattr(deep, "perf_counter", clock)
     monkeypatch.setattr(tape, "perf_counter", clock)
     monkeypatch.setattr(deep_trace, "perf_counter_ns", lambda: round(clock() * 1e9))
-    monkeypatch.setattr(deep_trace, "time", SimpleNamespace(time_ns=lambda: round(clock() * 1e9) + UNIX_NS))
+    monkeypatch.setattr(deep_trace, "wall_time_ns", lambda: round(clock() * 1e9) + UNIX_NS)
 
     def made(mode="auto", fault="", cuda=None):
         monkeypatch.setenv("STOKER_DEEP", mode)

@@ -154,7 +154,7 @@ def test_waits_for_the_thread_that_detaches_cupti(make, clock, monkeypatch) -> N
     trained = make()
     listings = iter([{"1"}, {"1", "2"}, {"1", "2"}, {"1", "2"}, {"1"}])
     monkeypatch.setattr(deep, "_threads", lambda: next(listings))
-    monkeypatch.setattr(deep, "time", SimpleNamespace(sleep=clock.advance))
+    monkeypatch.setattr(deep, "sleep", clock.advance)
     trained.ticks(DUE + 8)
     assert trained.torch.calls.count("query") == 3
     assert trained.read().deep.stall_s["teardown"] == pytest.approx(0.004)
@@ -164,7 +164,7 @@ def test_does_not_wait_for_ever(make, clock, monkeypatch) -> None:
     trained = make()
     listings = iter([{"1"}])
     monkeypatch.setattr(deep, "_threads", lambda: next(listings, {"1", "2"}))
-    monkeypatch.setattr(deep, "time", SimpleNamespace(sleep=clock.advance))
+    monkeypatch.setattr(deep, "sleep", clock.advance)
     trained.ticks(DUE + 8)
     note = trained.read().deep
     assert note.taken
