@@ -19,6 +19,7 @@ import fourth_table
 import ninth_table
 import second_table
 import seventh_table
+import sixteenth_table
 import sixth_table
 import tenth_table
 import third_table
@@ -42,6 +43,7 @@ LATER = {
     "thirteenth": thirteenth_table,
     "fourteenth": fourteenth_table,
     "fifteenth": fifteenth_table,
+    "sixteenth": sixteenth_table,
 }
 """Sets of their own; the word stayed. Each is a folder of its name."""
 PAIR_DOSE = 2
