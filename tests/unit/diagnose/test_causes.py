@@ -401,6 +401,20 @@ def test_looks_into_all_of_a_function_of_the_model_are_counted_together() -> Non
     assert judge(replace(found, lines=(apart, first))).outcome is Outcome.HEALTHY
 
 
+def test_python_in_the_model_that_is_spread_over_functions_is_what_is_under_one_call() -> None:
+    path = (PLACE.leaf or ("", 0, ""))[0]
+    step, bits = (path, 80, "Metered.step"), (path, 60, "bits")
+    within = [(path, 10, "levels"), (path, 20, "runs"), (path, 30, "gamma")]
+    spread = [LineShare("optim", Place(one, one), 10.0, 8, computes=2, under=(bits, step)) for one in within]
+    torch_ops = LineShare("optim", Place(step, step), 10.0, 20, computes=0)
+    found = seen({"optim": 50.0, "forward": 50.0}, lines=(*spread, torch_ops))
+    (told,) = judge(found).findings
+    assert (told.code, told.recoverable_frac) == ("SK201", pytest.approx(0.3))
+    assert told.says.startswith(
+        "3 lines under train.py:60 bits take 30 % of the window: Python that computes"
+    )
+
+
 def test_launches_of_python_that_computes_in_the_model_are_of_its_line() -> None:
     line = LineShare("forward", PLACE, 24.0, 40, computes=20)
     host = {"forward": 48.0, "backward": 52.0}

@@ -115,8 +115,10 @@ def _hottest(found: Signals) -> list[LineShare]:
     own = [line for line in found.lines if line.phase in ("other", *_WHERE) and line.place.leaf]
     others = _told_elsewhere(found)
     lines = [line for line in own if not found.waits_for_gpu(line) and line not in others]
-    whole = (_with_siblings(found, group, lines, others) for group in neighbours(lines))
-    groups = [_costliest_first(found, group) for group in whole]
+    beside = [line for line in lines if line.phase not in _INSIDE]
+    whole = [_with_siblings(found, group, lines, others) for group in neighbours(beside)]
+    whole += [_computing_inside([line for line in lines if line.phase == phase]) for phase in _INSIDE]
+    groups = [_costliest_first(found, group) for group in whole if group]
     groups = [
         group
         for group in groups
@@ -151,6 +153,17 @@ def _with_siblings(
     return group + [line for line in under if line not in group] if lead in under or not under else under
 
 
+def _computing_inside(lines: list[LineShare]) -> list[LineShare]:
+    """Of the lines in a phase of the model's: what is under one call, or of one function, and in it the looks
+    that tell of Python are many enough. The largest such piece."""
+    calls = {call for line in lines for call in _calls(line)}
+    pieces = [[line for line in lines if _where_under(line, call)] for call in calls]
+    functions = {_where(line)[:2] for line in lines}
+    pieces += [[line for line in lines if _where(line)[:2] == function] for function in functions]
+    computing = [piece for piece in pieces if _computes(piece, INSIDE_LOOKS, INSIDE_FRAC)]
+    return max(computing, key=_pct, default=[])
+
+
 def _under(call: Line, lines: list[LineShare]) -> list[LineShare]:
     return [line for line in lines if _is_under(line, call)]
 
@@ -160,21 +173,28 @@ def _pct(lines: list[LineShare]) -> float:
 
 
 def _calls_around(found: Signals, line: LineShare) -> list[Line]:
-    """And itself, from the inside out."""
-    calls = [*([line.place.leaf] if line.place.leaf else []), *line.under]
-    return [call for call in calls if call not in found.step_lines]
+    """And itself, from the inside out; without those that lead to the model as well."""
+    return [call for call in _calls(line) if call not in found.step_lines]
+
+
+def _calls(line: LineShare) -> list[Line]:
+    return [call for call in (line.place.leaf, *line.under) if call]
 
 
 def _is_under(line: LineShare, call: Line) -> bool:
-    return line.phase == "other" and (line.place.leaf == call or call in line.under)
+    return line.phase == "other" and _where_under(line, call)
+
+
+def _where_under(line: LineShare, call: Line) -> bool:
+    return line.place.leaf == call or call in line.under
 
 
 def _belong_together(found: Signals, group: list[LineShare]) -> str:
-    """In words: by their function, or by the call that leads to those of other functions."""
+    """In words: by their function, or by the innermost call that leads to those of other functions."""
     lead = group[0]
     elsewhere = [line for line in group if _where(line)[:2] != _where(lead)[:2]]
-    calls = (call for call in _calls_around(found, lead) if all(_is_under(one, call) for one in elsewhere))
-    call = next(calls, None)
+    calls = _calls(lead) if lead.phase in _INSIDE else _calls_around(found, lead)
+    call = next((call for call in calls if all(_where_under(one, call) for one in elsewhere)), None)
     return f"under {shown(Place(call, call))}" if elsewhere and call else "of a function"
 
 
@@ -190,11 +210,8 @@ def _costliest_first(found: Signals, group: list[LineShare]) -> list[LineShare]:
 
 def _is_no_work(found: Signals, group: list[LineShare]) -> bool:
     """Of the loss. On a GPU it costs what the GPU idles for it; on a CPU it is work, unless it takes longer
-    than the model, or is Python that computes by itself. Inside the model nothing else counts: there the
-    calls of small layers are found at work, too, now and then."""
-    if group[0].phase in _INSIDE:
-        return _computes(group, INSIDE_LOOKS, INSIDE_FRAC)
-    own = group[0].phase == "other" or found.gpu is not None
+    than the model, or is Python that computes by itself."""
+    own = group[0].phase in ("other", *_INSIDE) or found.gpu is not None
     return own or not found.loss_is_work or _computes(group)
 
 
@@ -222,22 +239,16 @@ def _computes(group: list[LineShare], at_least: int = COMPUTES_LOOKS, of_all: fl
 
 
 def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:
-    """Lines of one function that follow each other; inside the model all of the function, since few of the
-    looks into it tell whether Python computes."""
+    """Lines of one function that follow each other."""
     groups: list[list[LineShare]] = []
     for line in sorted(lines, key=lambda one: (one.phase, *_where(one))):
         last = groups[-1][-1] if groups else None
-        if last is not None and _follows(line, last):
+        near = last is not None and last.phase == line.phase and _where(last)[:2] == _where(line)[:2]
+        if last is not None and near and _where(line)[2] - _where(last)[2] <= LINES_APART:
             groups[-1].append(line)
         else:
             groups.append([line])
     return groups
-
-
-def _follows(line: LineShare, last: LineShare) -> bool:
-    if last.phase != line.phase or _where(last)[:2] != _where(line)[:2]:
-        return False
-    return line.phase in _INSIDE or _where(line)[2] - _where(last)[2] <= LINES_APART
 
 
 def _where(line: LineShare) -> tuple[str, str, int]:
