@@ -23,6 +23,7 @@ from stoker.diagnose.causes.thresholds import (
     UNEXPLAINED_PCT,
 )
 from stoker.diagnose.gpu_causes import Source
+from stoker.diagnose.long_ticks import LongTicks
 from stoker.diagnose.summary import Summary
 from stoker.model.finding import Finding, Outcome, Severity, Verdict
 
@@ -82,10 +83,23 @@ def judge(found: Signals) -> Verdict:
         return Verdict(Outcome.NOT_FIXABLE, "a change of the code does not help against this", ordered)
     if worth and not _works_enough(found, worth):
         return Verdict(Outcome.CAUSES, worth[0].says, findings, _data_left(found, findings))
+    if found.long_ticks is not None:
+        return _long_now_and_then(found.long_ticks, findings)
     if work_pct is not None and work_pct >= HEALTHY_WORK_PCT:
         text = f"{work_pct:.0f} % of the window is {_work(found)}"
         return Verdict(Outcome.HEALTHY, text, findings, _what_work(found))
     return _without_causes(found, findings)
+
+
+def _long_now_and_then(long: LongTicks, findings: tuple[Finding, ...]) -> Verdict:
+    every = {2: "2nd", 3: "3rd"}.get(long.every, f"{long.every}th")
+    seen = (
+        f"every {every} tick takes twice as long as the others, or more, in the model's own phases: "
+        f"{100 * long.frac:.0f} % of the time goes to what is done there besides"
+    )
+    evaluation = "an evaluation with gradients is not told from training"
+    would_tell = f"{evaluation}: stoker run --eval module:function -- … counts it apart"
+    return _cannot(seen, would_tell, findings)
 
 
 def _what_work(found: Signals) -> str:

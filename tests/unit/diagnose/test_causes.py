@@ -13,6 +13,7 @@ from stoker.diagnose.causes.gpu_signals import GpuSignals
 from stoker.diagnose.causes.signals import BlockingLine, RankSignals, Signals
 from stoker.diagnose.chains import Chains
 from stoker.diagnose.loading import LoaderView
+from stoker.diagnose.long_ticks import LongTicks
 from stoker.diagnose.memory import MemoryTrend
 from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.diagnose.own_steps import OwnMethod
@@ -378,6 +379,17 @@ def test_python_that_computes_in_the_model_is_a_hot_line(
     """A model is work as a rule, and healthy. Calls of small layers are found at work, too, now and then."""
     line = LineShare(phase, PLACE, 25.0, samples, computes=computes)
     assert codes(seen({phase: 50.0, "loss": 2.0}, lines=(line,))) == told
+
+
+def test_ticks_that_are_long_now_and_then_for_no_known_reason_are_not_healthy() -> None:
+    plain = seen({"forward": 40.0, "backward": 60.0})
+    assert judge(plain).outcome is Outcome.HEALTHY
+    told = judge(replace(plain, long_ticks=LongTicks(3, 0.33)))
+    assert told.outcome is Outcome.CANNOT_TELL
+    assert told.text.startswith("every 3rd tick takes twice as long")
+    assert "--eval module:function" in told.would_tell
+    named = seen({"data": 40.0, "forward": 60.0}, loader=view(workers=0), long_ticks=LongTicks(3, 0.33))
+    assert codes(named) == ["SK101"], "a cause comes first"
 
 
 def test_a_model_that_is_asked_row_by_row_has_no_hot_line_in_that() -> None:

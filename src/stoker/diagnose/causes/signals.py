@@ -21,6 +21,7 @@ from stoker.diagnose.causes.thresholds import (
     WAITS_FRAC,
 )
 from stoker.diagnose.loading import LoaderView
+from stoker.diagnose.long_ticks import LongTicks
 from stoker.diagnose.own_evaluations import OwnEvaluation
 from stoker.diagnose.own_steps import OwnMethod
 from stoker.diagnose.places import LineShare
@@ -137,6 +138,8 @@ class Signals:
     """Where those are found most."""
     early_own_frac: float = 0.0
     """Of the time in `other`, as far as looks tell of it: in the warm-up. A look is not dated."""
+    long_ticks: LongTicks | None = None
+    """At a fixed distance, in the model's own phases."""
     quota_frac: float | None = None
     """Of the window: held back because a CPU quota was used up."""
 

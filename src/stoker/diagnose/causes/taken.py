@@ -17,6 +17,7 @@ from stoker.diagnose.env_calls import envs_per_call
 from stoker.diagnose.gpu_use import GpuUse
 from stoker.diagnose.host import core_shares, host_view
 from stoker.diagnose.loading import LoaderView
+from stoker.diagnose.long_ticks import LongTicks, long_ticks
 from stoker.diagnose.model_inputs import inputs_within, one_row_frac
 from stoker.diagnose.own_evaluations import asked_ticks_frac, evaluated_at, own_evaluation
 from stoker.diagnose.own_steps import OwnMethod, own_loading, own_step
@@ -94,7 +95,15 @@ def signals(summary: Summary) -> Signals | None:
         others_cores=_others_cores(main.record.other_threads),
         others_place=_others_place(main.record.other_threads),
         quota_frac=host.throttled_frac if host else None,
+        long_ticks=None if use else _long_ticks(main),
     )
+
+
+def _long_ticks(main: Trainer) -> LongTicks | None:
+    start_s, end_s = main.window.span
+    if start_s is None or end_s is None:
+        return None
+    return long_ticks([tick for tick in main.record.ticks if start_s < tick.end_s <= end_s])
 
 
 def _looks_fit(main: Trainer) -> bool:
