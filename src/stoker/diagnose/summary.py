@@ -76,7 +76,7 @@ class Trainer:
     @property
     def _ticks_by(self) -> str:
         steps = zip(self.record.optimizer_steps, self.record.optimizers, strict=False)
-        return max(steps, default=(0, ""))[1]
+        return max(steps, key=lambda one: one[0], default=(0, ""))[1]  # of several the first
 
     @property
     def rest_pct(self) -> float:

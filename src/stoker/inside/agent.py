@@ -1,7 +1,8 @@
 """One agent per process: owns the recorder, the hooks, the pulse and the files; survives forks.
 
 `start` is called once, just before torch or an environment library is imported. Nothing is opened and no
-thread is started until the first hook is called: a process that merely imports torch leaves no trace.
+thread is started until the first hook is called: a process that merely imports torch leaves no trace (but
+with `--step`, where no hook may ever be called).
 """
 
 import atexit
@@ -57,6 +58,7 @@ class Agent:
         self.writer = Writer(self.folder)
         self.places = Places()
         self.pulse = Pulse(self.recorder, self.places, self.flush, self.codes)
+        self.writer.calling = self.pulse.calling
         self.worker = None
         self.worker_process = False
         self.loaders = Loaders()
@@ -69,7 +71,6 @@ class Agent:
         self.telling = Telling(self)
 
     def install(self):
-        keep_to_ourselves()
         imports.after_import("torch", _hide)
         self.hooks = [kind(self) for kind in hooks.HOOKS]
         if os.environ.get("STOKER_DEEP"):
@@ -82,6 +83,7 @@ class Agent:
                 imports.after_import(module, hook.install_in)
         os.register_at_fork(after_in_child=self.forked)
         atexit.register(self.end)
+        keep_to_ourselves()
 
     def _take_knobs(self):
         """What is asked for beyond watching. Loaders are changed below our hooks, all else above them."""

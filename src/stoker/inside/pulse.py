@@ -19,17 +19,16 @@ short interval would give it what it lacks (three times as fast, CPU, 2026-11-19
 at when the lock comes.
 """
 
-import gc
 import os
 import random
 import signal
 import sys
 from functools import partial
-from itertools import accumulate, chain, islice, repeat, starmap, takewhile, tee
+from itertools import accumulate, chain, repeat, starmap, takewhile
 from operator import attrgetter, is_not
 
 from . import wire
-from .collecting import NoCollections
+from .collecting import NoCollections, at_once
 from .originals import allocate_lock, get_ident, perf_counter, sleep, start_new_thread, thread_time
 
 SAMPLE_S = 0.08
@@ -48,7 +47,6 @@ LINES_S = 5.0
 THIN_OTHER = 100
 """Added to the phase of a look in a stretch that is passed over."""
 DEPTH_MAX = 1000
-STEPS_MAX = 100  # before a look
 _WHERE = attrgetter("f_code", "f_lineno", "f_lasti")
 _STATE, _COLLECTED = attrgetter("phase", "after_model", "modeled"), attrgetter("collected")
 _IS_FRAME = partial(is_not, None)
@@ -107,7 +105,7 @@ class Pulse:
         try:
             # What the script has blocked in its own threads must not be delivered to this one.
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            at_once((), self.collections.resting(sleep, 0))
+            self.collections.calling(sleep, 0)
             _wake_on_time()
             self._beat()
         except Exception as error:  # watching ends, the training does not
@@ -145,7 +143,7 @@ class Pulse:
     def _sleep_before(self, moment, shared=False):
         """To a little before it; learns how late a thread that wakes up gets the lock in this loop."""
         end = moment if shared else moment - min(NAP_MAX_S, NAP_MIN_S + 1.2 * self.late_s)
-        at_once((), self.collections.resting(self.held.acquire, True, max(0.0, end - perf_counter())))
+        self.collections.calling(self.held.acquire, True, max(0.0, end - perf_counter()))
         if self.stopping:
             return
         late_s = perf_counter() - end
@@ -167,6 +165,11 @@ class Pulse:
         finally:
             self.wake()
 
+    def calling(self, function, *args):
+        """As little as the rest may a long call of this thread keep the script's collections back."""
+        mine = self.ident is not None and get_ident() == self.ident
+        return self.collections.calling(function, *args) if mine else function(*args)
+
     def wake(self):
         """End the nap, here or in the child of a fork, where nobody else would."""
         usual, self._usual_switch_s = self._usual_switch_s, None
@@ -184,6 +187,7 @@ class Pulse:
         nap = self.collections.resting(sleep, nap_s) if nap_s > 0 else ()
         (phase, after_model, modeled), notes, *stack = at_once(steps, nap)
         now = perf_counter()
+        self.collections.rested()
         held = now - moment > HELD_S and not shared
         if held and len(stack) > 1 and self.places.begins(stack):
             # A call held the lock, or what it made was freed; it came at the next function's door.
@@ -320,25 +324,3 @@ def _in_collection(moment, notes, thread):
         return False
     (start, collecting), (end, _) = notes[-2:]
     return collecting == thread and start <= moment <= end
-
-
-def at_once(steps, before=()):
-    """All of it within one call into C, where the interpreter lock is let go of only by what is `before`, a
-    nap, of which nothing is told: who waits for the lock asks for it back after the same short interval, and
-    would have it at the next line of Python. (Of looks into a sort of 70 ms a quarter found the line after
-    it, 2026-11-19.) Before Python 3.12 it takes more: making an object may start a collection, which runs
-    Python code, which may let another thread go on: it leaves the very frame an object is made for, or ends
-    while its clock is asked for. (Seen: crashes where much is allocated, as in torch.compile.) So none starts
-    in between; later versions start none inside a call.
-    """
-    dropped = islice(before, STEPS_MAX, STEPS_MAX)
-    if sys.version_info >= (3, 12):
-        return list(chain(dropped, steps))
-    found, again = tee(starmap(gc.get_threshold, ((),)))
-    restored = starmap(gc.set_threshold, again)
-    told = chain(dropped, found, starmap(gc.set_threshold, ((0,),)), steps, restored)
-    try:
-        return list(told)[2:-1]
-    except Exception:
-        next(restored, None)
-        raise

@@ -7,7 +7,8 @@ import threading
 from itertools import chain, starmap, tee
 from time import clock_gettime
 
-from .pulse import at_once, stack_of
+from .collecting import at_once
+from .pulse import stack_of
 
 try:
     from time import pthread_getcpuclockid

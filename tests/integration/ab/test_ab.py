@@ -239,12 +239,12 @@ def test_a_full_disk_ends_it_with_nothing_lost(folder: Path) -> None:
     assert [(one["pair"], one["arm"]) for one in trials] == [(1, "A")], err
 
 
-SMALL_DISK = 'mount -t tmpfs -o size=12m none "$STOKER_HOME" && exec "$@"'
+SMALL_DISK = 'mount -t tmpfs -o size=14m none "$STOKER_HOME" && exec "$@"'
 
 
 @pytest.mark.slow
 def test_a_disk_that_really_fills_up(folder: Path) -> None:
-    """A file system of 12 MB in a mount namespace of its own; filled when the second trial has begun."""
+    """A file system of 14 MB in a mount namespace of its own; filled when the second trial has begun."""
     home = folder / "home"
     home.mkdir()
     inside = ["unshare", "-rm", "sh", "-c", SMALL_DISK, "sh"]

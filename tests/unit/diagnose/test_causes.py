@@ -413,6 +413,15 @@ def test_looks_into_all_of_a_function_of_the_model_are_counted_together() -> Non
     assert judge(replace(found, lines=(apart, first))).outcome is Outcome.HEALTHY
 
 
+def test_torch_beside_python_in_a_forward_pass_is_not_counted_with_it() -> None:
+    path = (PLACE.leaf or ("", 0, ""))[0]
+    mask, layers, forward = (path, 10, "mask"), (path, 50, "Net.forward"), (path, 51, "Net.forward")
+    python = LineShare("forward", Place(mask, mask), 12.5, 25, computes=25, under=(layers,))
+    torch_ops = LineShare("forward", Place(forward, forward), 37.5, 75, computes=0)
+    (told,) = judge(seen({"forward": 50.0, "backward": 50.0}, lines=(torch_ops, python))).findings
+    assert (told.place, told.recoverable_frac) == (python.place, pytest.approx(0.125))
+
+
 def test_python_in_the_model_that_is_spread_over_functions_is_what_is_under_one_call() -> None:
     path = (PLACE.leaf or ("", 0, ""))[0]
     step, bits = (path, 80, "Metered.step"), (path, 60, "bits")

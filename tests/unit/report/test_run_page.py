@@ -260,7 +260,7 @@ def test_a_model_made_of_functions_is_said_to_be_in_other(make: Make, forward: f
     assert ("was called with gradients" in page) == is_said
 
 
-@pytest.mark.parametrize(("steps", "is_said"), [((4, 1200), True), ((1200, 600), False)])
+@pytest.mark.parametrize(("steps", "is_said"), [((4, 1200), True), ((1200, 600), False), ((600, 600), False)])
 def test_a_step_that_is_a_graph_is_said_to_be_one_phase(make: Make, steps: Any, is_said: bool) -> None:
     """Not where another optimizer ticks, and graphs are replayed beside it."""
     shares = {"optim": 0.9, "other": 0.1}

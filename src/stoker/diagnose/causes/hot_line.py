@@ -131,7 +131,8 @@ def _hottest(found: Signals) -> list[LineShare]:
 def _told_elsewhere(found: Signals) -> list[LineShare]:
     others = [*waited_in(found), *around_the_call(found), *simulated(found), *loaded(found)]
     others += found.beside_saving() if checkpoint_stall(found) is not None else []
-    if single_inference(found) is not None or evaluation_stall(found) is not None:
+    evaluated = found.own_evaluation is not None and evaluation_stall(found) is not None
+    if evaluated or single_inference(found) is not None:
         others += [line for line in found.lines if line.phase == "infer"]
     emptying = emptying_line(found) if thrashing(found) else None
     return others + ([emptying] if emptying else [])
@@ -154,14 +155,16 @@ def _with_siblings(
 
 
 def _computing_inside(lines: list[LineShare]) -> list[LineShare]:
-    """Of the lines in a phase of the model's: what is under one call, or of one function, and in it the looks
-    that tell of Python are many enough. The largest such piece."""
-    calls = {call for line in lines for call in _calls(line)}
-    pieces = [[line for line in lines if _where_under(line, call)] for call in calls]
+    """Of the lines in a phase of the model's: the smallest piece, a function or what is under one call, that
+    has most of the looks that tell of Python, and enough of them. A larger one has torch's part in it."""
     functions = {_where(line)[:2] for line in lines}
-    pieces += [[line for line in lines if _where(line)[:2] == function] for function in functions]
+    pieces = [[line for line in lines if _where(line)[:2] == function] for function in functions]
+    calls = {call for line in lines for call in line.under}
+    pieces += [[line for line in lines if _where_under(line, call)] for call in calls]
     computing = [piece for piece in pieces if _computes(piece, INSIDE_LOOKS, INSIDE_FRAC)]
-    return max(computing, key=_pct, default=[])
+    return max(
+        computing, key=lambda piece: (sum(line.computes or 0 for line in piece), -_pct(piece)), default=[]
+    )
 
 
 def _under(call: Line, lines: list[LineShare]) -> list[LineShare]:
@@ -234,8 +237,12 @@ def _launches(found: Signals, group: list[LineShare]) -> bool:
 
 def _computes(group: list[LineShare], at_least: int = COMPUTES_LOOKS, of_all: float = COMPUTES_FRAC) -> bool:
     """In Python itself. It is found so now and then only: else at the end of a call, as torch is."""
-    looks, samples = sum(line.computes or 0 for line in group), sum(line.samples for line in group)
-    return looks >= at_least and looks >= of_all * samples
+    looks = _told_of_python(group)
+    return looks >= at_least and looks >= of_all * sum(line.samples for line in group)
+
+
+def _told_of_python(group: list[LineShare]) -> int:
+    return sum(line.computes or 0 for line in group)
 
 
 def neighbours(lines: list[LineShare]) -> list[list[LineShare]]:

@@ -121,7 +121,7 @@ class Hook:
 
         @functools.wraps(original)
         def call(*args, **kwargs):
-            if recorder.phase == phase or tracing():  # one that calls itself does so as deep as ever, nearly
+            if tracing() or recorder.phase == phase:  # one that calls itself does so nearly as deep as ever
                 return original(*args, **kwargs)
             return closely(*args, **kwargs)
 
